@@ -1,0 +1,1 @@
+"""AISimulate's side of a search: its input, and what comes back."""

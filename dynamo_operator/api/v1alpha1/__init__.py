@@ -1,0 +1,1 @@
+"""The v1alpha1 kinds."""

@@ -1,0 +1,1 @@
+"""The v1beta2 kinds."""

@@ -1,0 +1,1 @@
+"""The composition root: the only list of what the operator runs."""

@@ -1,0 +1,1 @@
+"""Generates manifests from the code."""

@@ -1,0 +1,1 @@
+"""Sibling images and the Dynamo version that an image reference tells."""

@@ -1,0 +1,1 @@
+"""The controllers and the node agent that make an API server a cluster."""

@@ -1,0 +1,1 @@
+"""The environment in which the real AISimulate runs locally."""

@@ -1,0 +1,62 @@
+"""The contract of a reconciler: a key in, a decision out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from informers.objects import ObjectKey
+
+
+class TerminalError(Exception):
+    """Raised by a reconciler when trying again cannot help: logged and counted, never retried.
+
+    It is recognized through `__cause__` chains too.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a reconcile decided.
+
+    Make one with `done`, `requeue` or `backoff`; failures are exceptions.
+    """
+
+    requeue_after: float | None = None
+    backoff_reason: str | None = None
+
+    @classmethod
+    def done(cls) -> Self:
+        """Nothing more to do until something changes."""
+        return cls()
+
+    @classmethod
+    def requeue(cls, *, after: float) -> Self:
+        """Look again after that many seconds (> 0); an event in between looks earlier.
+
+        Raises:
+            ValueError: `after` is not a positive finite number.
+        """
+        if not 0 < after < float("inf"):
+            raise ValueError(f"requeue after {after}: must be a positive number of seconds")
+        return cls(requeue_after=after)
+
+    @classmethod
+    def backoff(cls, reason: str) -> Self:
+        """Look again with this key's growing delay, without an error; `reason` goes to the log."""
+        return cls(backoff_reason=reason)
+
+
+class Reconciler(Protocol):
+    """One unit of desired logic.
+
+    Level-triggered: it gets a key and looks at the world, never at an event.
+    """
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Bring the world closer to what the object of that key asks for.
+
+        Safe to repeat at any point. Never called twice at once for one key. Anything raised
+        (TerminalError
+        excepted) is logged, counted and retried with the key's backoff.
+        """

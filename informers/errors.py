@@ -1,0 +1,56 @@
+"""Errors of this package.
+
+InformerError
+├── ListWatchError        the server answered a list or a watch with an error status
+│   └── ExpiredError      410, or "too large resource version"
+├── ConnectionLostError   the connection failed, broke off, or carried something that is not a watch
+├── SyncTimeoutError      the first list did not arrive in time; says the last error seen
+└── QueueShutDownError    the work queue was shut down
+"""
+
+from __future__ import annotations
+
+
+class InformerError(Exception):
+    """Root of this package's errors."""
+
+
+class ListWatchError(InformerError):
+    """The server refused a list or a watch.
+
+    Args:
+        code: HTTP status, or the code of the Status object inside a stream.
+        reason: machine-readable reason of the Status object, possibly empty.
+        message: one line for people.
+        retry_after_seconds: what the server asked for, or None.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        reason: str = "",
+        message: str = "",
+        *,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(f"{code} {reason}: {message}" if reason else f"{code}: {message}")
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.retry_after_seconds = retry_after_seconds
+
+
+class ExpiredError(ListWatchError):
+    """The requested resource version is too old (410 Gone, reason Expired) or not reached yet."""
+
+
+class ConnectionLostError(InformerError):
+    """The connection failed or broke; the text says how."""
+
+
+class SyncTimeoutError(InformerError):
+    """An informer did not sync in time; names the type and the last list or watch error."""
+
+
+class QueueShutDownError(InformerError):
+    """The work queue is shut down: there are no more items."""

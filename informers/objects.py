@@ -1,0 +1,137 @@
+"""Identities of Kubernetes objects, and the form in which a cache keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ObjectKey:
+    """Namespace and name of an object; the namespace is empty for cluster-scoped kinds.
+
+    This is the work queue's item (controller-runtime's `reconcile.Request`).
+    """
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceType:
+    """What the API server calls a kind: group, version, kind, plural resource name and scope.
+
+    The core group is the empty string.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`, or only the version for the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        return (
+            f"{self.plural}.{self.version}.{self.group}"
+            if self.group
+            else f"{self.plural}.{self.version}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerReference:
+    """One entry of `metadata.ownerReferences`."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+    @property
+    def group(self) -> str:
+        """API group of the owner, empty for the core group."""
+        return self.api_version.rpartition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """A pointer to one instance: type, key and UID (empty: any instance of that name)."""
+
+    resource_type: ResourceType
+    key: ObjectKey
+    uid: str = ""
+
+
+class KubeObject(Protocol):
+    """What the machinery reads of any object, cached or decoded."""
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+
+    @property
+    def uid(self) -> str:
+        """`metadata.uid`."""
+
+    @property
+    def resource_version(self) -> str:
+        """`metadata.resourceVersion`; comparable as a number within one resource type."""
+
+    @property
+    def generation(self) -> int:
+        """`metadata.generation`, 0 where the kind has none."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """`metadata.labels`."""
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """`metadata.annotations`."""
+
+    @property
+    def owner_references(self) -> tuple[OwnerReference, ...]:
+        """`metadata.ownerReferences`."""
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether `metadata.deletionTimestamp` is set."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachedObject:
+    """An object as a cache keeps it: the few decoded fields, and the JSON as it came.
+
+    `data` is the object's own copy of its JSON bytes (never a slice that pins a response), or empty
+    in a
+    metadata-only cache. Readers decode `data` afresh, so nothing that they do can reach the cache.
+    """
+
+    key: ObjectKey
+    uid: str
+    resource_version: str
+    generation: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    owner_references: tuple[OwnerReference, ...] = ()
+    is_deleting: bool = False
+    data: bytes = b""
+
+
+def controller_ref(obj: KubeObject) -> OwnerReference | None:
+    """Return the owner reference whose `controller` is true, or None."""
+    for reference in obj.owner_references:
+        if reference.controller:
+            return reference
+    return None

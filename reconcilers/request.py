@@ -1,0 +1,1 @@
+"""The DynamoGraphDeploymentRequest controller: one Run for every accepted generation."""

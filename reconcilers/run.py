@@ -1,0 +1,1 @@
+"""The DynamoGraphDeploymentRun controller: one frozen Job for every Run."""
