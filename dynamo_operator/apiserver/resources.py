@@ -1,0 +1,168 @@
+"""Resources the server knows: what identifies them, and the strategy that knows their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from dynamo_operator.apiserver.status import FieldError
+
+Object = dict[str, Any]
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a Table; `cell` gets the object and the present time (for ages)."""
+
+    name: str
+    type: str
+    cell: Callable[[Object, datetime], Any]
+    description: str = ""
+    format: str = ""
+    priority: int = 0
+
+
+class Strategy(Protocol):
+    """What is particular to one kind. Purely functional: arguments are never changed in place.
+
+    `subresource` is "", "status" or another subresource that writes the object.
+    """
+
+    @property
+    def apply_schema(self) -> Mapping[str, Any]:
+        """Structural schema of the whole object: list types and keys, and what OpenAPI shows."""
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """Columns after Name, without Age unless declared; empty for the default Name and Age."""
+
+    def unknown_fields(self, obj: Object) -> list[str]:
+        """Paths that pruning would drop, for fieldValidation."""
+
+    def prepare_create(self, obj: Object) -> Object:
+        """Prune and default; drop status where status is a subresource. Metadata stays."""
+
+    def prepare_update(self, new: Object, old: Object, subresource: str) -> Object:
+        """Prune and default, and keep from `old` what that (sub)resource may not write.
+
+        Through "status" everything but status and metadata comes from `old`; through "" status does.
+        """
+
+    def validate_create(self, obj: Object) -> list[FieldError]:
+        """Return what is wrong with a new object, its metadata's general rules excepted."""
+
+    def validate_update(self, new: Object, old: Object, subresource: str) -> list[FieldError]:
+        """Return what is wrong with a change, immutable fields included."""
+
+    def warnings(self, obj: Object, old: Object | None) -> list[str]:
+        """Texts for Warning headers."""
+
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
+        """Fields a field selector may name, besides metadata.name and metadata.namespace.
+
+        Called with an empty object too: the keys must not depend on the object.
+        """
+
+    def bumps_generation(self, new: Object, old: Object) -> bool:
+        """Whether a change of the main resource raises metadata.generation."""
+
+    @property
+    def has_generation(self) -> bool:
+        """Whether objects of the kind carry metadata.generation."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """JSON paths (with a leading dot) of the scale subresource."""
+
+    spec_replicas: str
+    status_replicas: str
+    label_selector: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resource:
+    """One served resource in one version.
+
+    Args:
+        strategy: what is particular to the kind.
+        subresources: of status, scale, log, token, binding, eviction, ...
+        storage_group: group under which objects are kept, when another group serves the same ones.
+        storage_api_version: apiVersion of what is kept; "" for this resource's own.
+        to_storage: converts what a client wrote to the kept form; None: only apiVersion differs.
+        from_storage: the other way.
+        custom: whether a CustomResourceDefinition declares it.
+        deprecation_warning: text for a Warning header of every request, or "".
+        preferred: whether discovery shows this version first.
+        conversion_webhook: versions differ by a webhook, which the server does not call.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    strategy: Strategy
+    singular: str = ""
+    list_kind: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    namespaced: bool = True
+    verbs: tuple[str, ...] = ALL_VERBS
+    subresources: frozenset[str] = frozenset()
+    scale: ScalePaths | None = None
+    storage_group: str | None = None
+    storage_api_version: str = ""
+    to_storage: Callable[[Object], Object] | None = None
+    from_storage: Callable[[Object], Object] | None = None
+    custom: bool = False
+    deprecation_warning: str = ""
+    preferred: bool = True
+    conversion_webhook: bool = False
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`, or only the version for the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def storage_key(self) -> tuple[str, str]:
+        """Group and plural under which objects are kept."""
+        return (self.group if self.storage_group is None else self.storage_group, self.plural)
+
+
+@dataclass(slots=True)
+class ResourceRegistry:
+    """Everything served right now, by group, version and plural."""
+
+    _resources: dict[tuple[str, str, str], Resource] = field(default_factory=dict)
+
+    def add(self, resource: Resource) -> None:
+        """Serve `resource`, in place of an earlier one of the same address."""
+        self._resources[(resource.group, resource.version, resource.plural)] = resource
+
+    def remove(self, group: str, plural: str) -> None:
+        """Stop serving every version of a resource."""
+        for key in [k for k in self._resources if k[0] == group and k[2] == plural]:
+            del self._resources[key]
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """Return the resource at that address, or None."""
+        return self._resources.get((group, version, plural))
+
+    def find_kind(self, group: str, version: str, kind: str) -> Resource | None:
+        """Return the resource that serves a kind, or None."""
+        for resource in self._resources.values():
+            if (resource.group, resource.version, resource.kind) == (group, version, kind):
+                return resource
+        return None
+
+    def has_group_version(self, group: str, version: str) -> bool:
+        """Whether anything is served there."""
+        return any(key[:2] == (group, version) for key in self._resources)
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self._resources.values())
