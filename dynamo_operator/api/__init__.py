@@ -1,1 +1,4 @@
-"""The kinds of nvidia.com as models."""
+"""Our kinds as pydantic models, and the contracts that several parts share.
+
+Pure: no I/O, nothing of the controllers. Kinds are imported from their version's package.
+"""

@@ -1,1 +1,13 @@
-"""The v1beta1 kinds."""
+"""The v1beta1 kinds, as far as we read them: DynamoGraphDeployment.
+
+The kind belongs to the upstream Dynamo operator; its CRD is never installed by us.
+"""
+
+from dynamo_operator.api.v1beta1.graph import (
+    Component,
+    DynamoGraphDeployment,
+    GraphSpec,
+    Multinode,
+)
+
+__all__ = ["Component", "DynamoGraphDeployment", "GraphSpec", "Multinode"]

@@ -1,0 +1,99 @@
+"""Conditions of our kinds: the model, the types and the reasons that they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+from dynamo_operator.api.schema import Integer, Schema
+from dynamo_operator.runtime.models import KubeStruct
+
+
+class Condition(KubeStruct):
+    """One entry of `status.conditions`."""
+
+    type: Annotated[str, Schema("What the condition is about.", maxLength=316, minLength=1)]
+    status: Annotated[str, Schema("True, False or Unknown.", enum=("True", "False", "Unknown"))]
+    reason: Annotated[str, Schema("One CamelCase word why.", maxLength=1024)] = ""
+    message: Annotated[str, Schema("A sentence for people.", maxLength=32768)] = ""
+    last_transition_time: Annotated[
+        str, Schema("When status last changed.", format="date-time")
+    ] = ""
+    observed_generation: Annotated[
+        Integer | None, Schema("Generation that was judged.", minimum=0, format="int64")
+    ] = None
+
+
+class ConditionType(StrEnum):
+    """Types of our conditions."""
+
+    ACCEPTED = "Accepted"
+    COMPLETED = "Completed"
+    EVALUATED = "Evaluated"
+
+
+class AcceptedReason(StrEnum):
+    """Reasons of a Request's `Accepted`."""
+
+    RUN_CREATED = "RunCreated"
+    RUN_DELETED = "RunDeleted"
+    WAITING_FOR_ACTIVE_RUN = "WaitingForActiveRun"
+    WAITING_FOR_OLD_RUN = "WaitingForOldRun"
+    WAITING_FOR_HARDWARE = "WaitingForHardware"
+    INVALID_INPUT = "InvalidInput"
+    NAME_CONFLICT = "NameConflict"
+
+
+class CompletedReason(StrEnum):
+    """Reasons of a Run's `Completed` (and of the Request's, which mirrors it)."""
+
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    NO_FEASIBLE_CANDIDATE = "NoFeasibleCandidate"
+    PROTOCOL_VIOLATION = "ProtocolViolation"
+    PUBLISHER_FAILED = "PublisherFailed"
+    INVALID_INPUT = "InvalidInput"
+    INVALID_EXECUTION = "InvalidExecution"
+    OWNERSHIP_CONFLICT = "OwnershipConflict"
+    SUPERSEDED = "Superseded"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+    PENDING = "Pending"
+    RUNNING = "Running"
+    WAITING_FOR_HARDWARE = "WaitingForHardware"
+    WAITING_FOR_IMAGE_PULL_SECRETS = "WaitingForImagePullSecrets"
+    CANDIDATE_API_UNAVAILABLE = "CandidateAPIUnavailable"
+
+
+class EvaluatedReason(StrEnum):
+    """Reasons of a Candidate's `Evaluated`."""
+
+    EVALUATED = "Evaluated"
+
+
+def find_condition(conditions: Sequence[Condition], type_: str) -> Condition | None:
+    """Return the condition of that type, or None."""
+    return next((condition for condition in conditions if condition.type == type_), None)
+
+
+def is_condition_true(conditions: Sequence[Condition], type_: str) -> bool:
+    """Return whether the condition of that type is there and True."""
+    condition = find_condition(conditions, type_)
+    return condition is not None and condition.status == "True"
+
+
+def with_condition(conditions: Sequence[Condition], new: Condition, *, now: str) -> list[Condition]:
+    """Return the conditions with `new` in place of the one of its type, others untouched.
+
+    Args:
+        conditions: what the object has.
+        new: the condition as it should be; its own last transition time is ignored.
+        now: the RFC 3339 time, used only when the status differs from the present one.
+    """
+    old = find_condition(conditions, new.type)
+    unchanged = old is not None and old.status == new.status and old.last_transition_time
+    time = old.last_transition_time if old is not None and unchanged else now
+    placed = new.model_copy(update={"last_transition_time": time})
+    if old is None:
+        return [*conditions, placed]
+    return [placed if condition.type == new.type else condition for condition in conditions]

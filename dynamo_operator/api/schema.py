@@ -1,0 +1,106 @@
+"""What a kind's class says about its CRD beyond the types: bounds, rules, columns.
+
+Reading never enforces these: the API server has, and an object that an older schema admitted must
+still decode.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+
+class Schema:
+    """Annotation of a field: its description and OpenAPI keywords, as the CRD spells them.
+
+    Example:
+        >>> Schema("Tokens of a prompt.", minimum=1).keywords
+        {'minimum': 1}
+    """
+
+    __slots__ = ("description", "keywords", "rules")
+
+    def __init__(self, description: str = "", *rules: Rule, **keywords: Any) -> None:
+        self.description = description
+        self.rules = rules
+        self.keywords = keywords
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A CEL rule; `message` says what would be accepted. `field` is relative, e.g. `.spec`."""
+
+    rule: str
+    message: str
+    field: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PrinterColumn:
+    """A column of `kubectl get`."""
+
+    name: str
+    type: str
+    json_path: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Presentation:
+    """What a CRD says of a kind as a whole."""
+
+    description: str
+    short_name: str
+    columns: tuple[PrinterColumn, ...]
+    singular: str = ""
+    categories: tuple[str, ...] = ("dynamo",)
+    rules: tuple[Rule, ...] = field(default=())
+
+
+def canonical_number(value: Any) -> Any:
+    """Return integral floats as integers, as the API server stores them; anything else as it is."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+_AGE = PrinterColumn("Age", "date", ".metadata.creationTimestamp")
+
+
+def columns(*listed: PrinterColumn) -> tuple[PrinterColumn, ...]:
+    """Return the columns followed by Age."""
+    return (*listed, _AGE)
+
+
+def condition_column(name: str) -> PrinterColumn:
+    """Return the column that shows a condition's status."""
+    return PrinterColumn(name, "string", f'.status.conditions[?(@.type=="{name}")].status')
+
+
+def _number(value: Any) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"must be a number, not {value!r}")
+    canonical: int | float = canonical_number(value)
+    return canonical
+
+
+def _integer(value: Any) -> int:
+    number = _number(value)
+    if not isinstance(number, int):
+        raise ValueError(f"must be an integer, not {value!r}")
+    return number
+
+
+Integer = Annotated[int, BeforeValidator(_integer)]
+"""An integer; 20.0 is 20, while "20" and true are refused."""
+
+Number = Annotated[int | float, BeforeValidator(_number)]
+"""A number whose integral values are integers; "20" and true are refused."""
+
+POSITIVE: dict[str, Any] = {"minimum": 0, "exclusiveMinimum": True}
+"""Keywords of a number above zero."""
+
+COUNT: dict[str, Any] = {"minimum": 1, "maximum": 2**31 - 1}
+"""Keywords of an integer of at least one."""
