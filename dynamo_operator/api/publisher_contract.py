@@ -89,11 +89,13 @@ class TerminationMessage:
             return None
 
 
-def publisher_command(run_name: str, run_uid: str) -> list[str]:
+def publisher_command(
+    run_name: str, run_uid: str, *, snapshot_dir: str = SNAPSHOT_DIRECTORY
+) -> list[str]:
     """Return the publisher container's command."""
     return [
         PUBLISHER_EXECUTABLE,
-        f"{SNAPSHOT_DIR_FLAG}={SNAPSHOT_DIRECTORY}",
+        f"{SNAPSHOT_DIR_FLAG}={snapshot_dir}",
         f"{RUN_NAME_FLAG}={run_name}",
         f"{RUN_UID_FLAG}={run_uid}",
         f"{PLANNER_CONTAINER_FLAG}={PLANNER_CONTAINER}",
