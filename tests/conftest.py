@@ -1,0 +1,16 @@
+"""Loops for tests: real time, or virtual time for tests marked `virtual_time`."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from dynamo_operator.testing.virtual_time import VirtualTimeLoop
+
+
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    if item.get_closest_marker("virtual_time") is not None:
+        return {"virtual": VirtualTimeLoop}
+    return {"real": asyncio.new_event_loop}
