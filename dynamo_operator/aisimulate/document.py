@@ -35,7 +35,7 @@ def canonical(value: Any) -> Any:
         return [canonical(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value} is not a finite number")
-    return canonical_number(value)
+    return str(value) if isinstance(value, str) else canonical_number(value)
 
 
 def dump_document(document: Mapping[str, Any]) -> str:

@@ -76,7 +76,7 @@ def columns(*listed: PrinterColumn) -> tuple[PrinterColumn, ...]:
 
 def condition_column(name: str) -> PrinterColumn:
     """Return the column that shows a condition's status."""
-    return PrinterColumn(name, "string", f'.status.conditions[?(@.type=="{name}")].status')
+    return PrinterColumn(str(name), "string", f'.status.conditions[?(@.type=="{name}")].status')
 
 
 def _number(value: Any) -> int | float:

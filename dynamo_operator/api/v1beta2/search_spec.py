@@ -145,7 +145,7 @@ class TracePvc(KubeStruct):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "!self.path.startsWith('/') && self.path.split('/').all(part, part != '..')",
+            r"!self.path.startsWith('/') && !self.path.matches('(^|/)[.][.](/|$)')",
             "path must be relative to the volume and must not contain '..'",
             ".path",
         ),
