@@ -128,7 +128,7 @@ def _wire_name(name: str, info: FieldInfo) -> str:
 
 def _field_schema(info: FieldInfo) -> dict[str, Any]:
     declared = [entry for entry in info.metadata if isinstance(entry, Schema)]
-    return _described(_type_schema(info.annotation), declared)
+    return _with_integer_format(_described(_type_schema(info.annotation), declared))
 
 
 def _described(schema: dict[str, Any], declared: Sequence[Schema]) -> dict[str, Any]:
@@ -147,11 +147,14 @@ def _described(schema: dict[str, Any], declared: Sequence[Schema]) -> dict[str, 
         ]
         validations = {"x-kubernetes-validations": rules} if rules else {}
         schema = {**description, **schema, **keywords, **validations}
-    if schema.get("type") == "integer" and "format" not in schema:
-        schema["format"] = (
-            "int32" if schema.get("maximum", _INT32_MAX + 1) <= _INT32_MAX else "int64"
-        )
     return schema
+
+
+def _with_integer_format(schema: dict[str, Any]) -> dict[str, Any]:
+    if schema.get("type") != "integer" or "format" in schema:
+        return schema
+    fits_int32 = schema.get("maximum", _INT32_MAX + 1) <= _INT32_MAX
+    return {**schema, "format": "int32" if fits_int32 else "int64"}
 
 
 def _type_schema(annotation: Any) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
+from pydantic import Field
+
 from dynamo_operator.api.schema import COUNT, POSITIVE, Integer, Number, Rule, Schema
 from dynamo_operator.api.sku_catalog import SKUS
 from dynamo_operator.runtime.models import KubeStruct
@@ -229,7 +231,9 @@ class Sla(KubeStruct):
         Number | None, Schema("Inter-token latency: a number of milliseconds.", **POSITIVE)
     ] = None
     e2e_ms: Annotated[
-        Number | None, Schema("End-to-end latency: a number of milliseconds.", **POSITIVE)
+        Number | None,
+        Schema("End-to-end latency: a number of milliseconds.", **POSITIVE),
+        Field(alias="e2eMs"),
     ] = None
 
 
