@@ -221,7 +221,7 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
     yaml = YAML(typ="safe", pure=True)
     yaml.Representer = _Representer
     yaml.default_flow_style = False
-    yaml.sort_base_mapping_type_on_output = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment] # annotated as None
     yaml.allow_unicode = True
     yaml.width = MAX_FILE_BYTES  # no folding: a line of the file is a line of the text
     stream = io.StringIO()
