@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from dynamo_operator.apiserver.schema import Schema
 from dynamo_operator.apiserver.status import FieldError
 
 Object = dict[str, Any]
@@ -33,8 +34,8 @@ class Strategy(Protocol):
     """
 
     @property
-    def apply_schema(self) -> Mapping[str, Any]:
-        """Structural schema of the whole object: list types and keys, and what OpenAPI shows."""
+    def schema(self) -> Schema | None:
+        """Schema of the whole object: list types and keys, what OpenAPI shows; None: free form."""
 
     @property
     def columns(self) -> Sequence[Column]:
@@ -49,7 +50,7 @@ class Strategy(Protocol):
     def prepare_update(self, new: Object, old: Object, subresource: str) -> Object:
         """Prune and default, and keep from `old` what that (sub)resource may not write.
 
-        Through "status" everything but status and metadata comes from `old`; through "" status does.
+        Through "status" all but status and metadata comes from `old`; through "" status does.
         """
 
     def validate_create(self, obj: Object) -> list[FieldError]:

@@ -1,4 +1,4 @@
-"""Errors as the API server words them: field errors, and the Status objects that answer a request."""
+"""Errors as the API server words them: field errors, and the Status that answers a request."""
 
 from __future__ import annotations
 
@@ -203,34 +203,27 @@ def stale_object(group: str, plural: str, name: str) -> StatusError:
         group,
         plural,
         name,
-        "the object has been modified; please apply your changes to the latest version and try again",
+        "the object has been modified; please apply your changes to the latest version "
+        "and try again",
     )
 
 
 def apply_conflict(conflicts: Sequence[tuple[str, str]]) -> StatusError:
-    """Return the 409 of a server-side apply; `conflicts` are (manager words, field path)."""
-    plural = "s" if len(conflicts) != 1 else ""
-    managers = dict.fromkeys(manager for manager, _ in conflicts)
-    if len(managers) == 1:
-        fields = [path for _, path in conflicts]
-        listed = fields[0] if len(fields) == 1 else "".join(f"\n- {path}" for path in fields)
-        message = f"{len(conflicts)} conflict{plural} with {next(iter(managers))}"
-        message += f": {listed}" if len(fields) == 1 else f":{listed}"
+    """Return the 409 of a server-side apply; `conflicts` are (manager in words, field path)."""
+    if len(conflicts) == 1:
+        manager, path = conflicts[0]
+        message = f"Apply failed with 1 conflict: conflict with {manager}: {path}"
     else:
-        message = f"{len(conflicts)} conflict{plural}:"
-        for manager in managers:
-            message += f"\nconflicts with {manager}:"
-            message += "".join(f"\n- {path}" for name, path in conflicts if name == manager)
+        lines: list[str] = []
+        for manager in sorted({manager for manager, _ in conflicts}):
+            lines.append(f"conflicts with {manager}:")
+            lines.extend(f"- {path}" for name, path in conflicts if name == manager)
+        message = f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": path}
         for manager, path in conflicts
     ]
-    return StatusError(
-        409,
-        "Conflict",
-        f"Apply failed with {message}",
-        details={"causes": causes},
-    )
+    return StatusError(409, "Conflict", message, details={"causes": causes})
 
 
 def expired(message: str, *, metadata: Mapping[str, Any] | None = None) -> StatusError:
