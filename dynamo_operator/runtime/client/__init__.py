@@ -1,1 +1,80 @@
-"""The Kubernetes client."""
+"""The Kubernetes client.
+
+Here belongs what speaks to an API server: configuration and credentials, transport, typed errors,
+reads, writes, lists and watches. What keeps copies or runs controllers does not.
+"""
+
+from dynamo_operator.runtime.client.client import Client, PatchType, Write, WriteObserver
+from dynamo_operator.runtime.client.config import ClientConfig, Impersonation
+from dynamo_operator.runtime.client.credentials import ClientCertificate, Credentials
+from dynamo_operator.runtime.client.errors import (
+    AlreadyExistsError,
+    ApiError,
+    BadRequestError,
+    ClientError,
+    ConfigError,
+    ConflictError,
+    DeadlineExceededError,
+    DecodeError,
+    ForbiddenError,
+    GoneError,
+    InvalidError,
+    MethodNotAllowedError,
+    NotFoundError,
+    RequestTooLargeError,
+    ServerError,
+    ServerTimeoutError,
+    TooManyRequestsError,
+    TransportError,
+    UnauthorizedError,
+    UnknownOutcomeError,
+)
+from dynamo_operator.runtime.client.reader import Reader
+from dynamo_operator.runtime.client.rest import (
+    HttpRequest,
+    HttpResponse,
+    HttpStream,
+    RequestObserver,
+    Transport,
+)
+from dynamo_operator.runtime.client.tls import TlsConfig
+from dynamo_operator.runtime.client.uncached_reader import UncachedReader
+
+__all__ = [
+    "AlreadyExistsError",
+    "ApiError",
+    "BadRequestError",
+    "Client",
+    "ClientCertificate",
+    "ClientConfig",
+    "ClientError",
+    "ConfigError",
+    "ConflictError",
+    "Credentials",
+    "DeadlineExceededError",
+    "DecodeError",
+    "ForbiddenError",
+    "GoneError",
+    "HttpRequest",
+    "HttpResponse",
+    "HttpStream",
+    "Impersonation",
+    "InvalidError",
+    "MethodNotAllowedError",
+    "NotFoundError",
+    "PatchType",
+    "Reader",
+    "RequestObserver",
+    "RequestTooLargeError",
+    "ServerError",
+    "ServerTimeoutError",
+    "TlsConfig",
+    "TooManyRequestsError",
+    "Transport",
+    "TransportError",
+    "UnauthorizedError",
+    "UncachedReader",
+    "UnknownOutcomeError",
+    "Write",
+    "WriteObserver",
+]

@@ -15,11 +15,10 @@ ClientError
 │   ├── TooManyRequestsError    429
 │   └── ServerError             5xx
 │       └── ServerTimeoutError  504, or reason Timeout or ServerTimeout
-├── TransportError              no answer: refused, reset, TLS, name resolution, or a body that is
-no answer
+├── TransportError              no answer: refused, reset, TLS, name resolution, or no JSON
 │   └── DeadlineExceededError   no answer in time
-├── UnknownOutcomeError         a write was sent and its answer lost: it may or may not have been
-applied
+├── UnknownOutcomeError         a write was sent, its answer lost: applied or not, nobody knows
+├── DecodeError                 an object does not fit the model that it was asked as
 └── ConfigError                 kubeconfig or credentials are wrong; names file and entry
 """
 
@@ -120,7 +119,16 @@ class ServerTimeoutError(ServerError):
 
 
 class TransportError(ClientError):
-    """No usable answer from the server."""
+    """No usable answer from the server.
+
+    Args:
+        message: one line for people.
+        sent: whether the server may have received the request; False only when it surely has not.
+    """
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
 
 
 class DeadlineExceededError(TransportError):
@@ -129,6 +137,10 @@ class DeadlineExceededError(TransportError):
 
 class UnknownOutcomeError(ClientError):
     """A write was sent but no answer came: it may have been applied. Read before deciding."""
+
+
+class DecodeError(ClientError):
+    """An object does not fit the model that it was asked as; names type, key and field."""
 
 
 class ConfigError(ClientError):

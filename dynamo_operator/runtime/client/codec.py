@@ -1,0 +1,296 @@
+"""JSON to objects and back; decodes of an object only what its reader needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeVar, overload
+
+import msgspec
+from pydantic import ValidationError
+
+from dynamo_operator.runtime.client.errors import DecodeError
+from dynamo_operator.runtime.models import KubeModel
+from informers.events import WatchEvent, WatchEventType, WatchStatus
+from informers.list_watch import ListPage
+from informers.objects import CachedObject, ObjectKey, OwnerReference, ResourceType
+
+M = TypeVar("M", bound=KubeModel)
+
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class MalformedJsonError(ValueError):
+    """The bytes are not the JSON that belongs there; one line saying where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A Status object, null-free."""
+
+    code: int
+    reason: str = ""
+    message: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def encode(value: Any) -> bytes:
+    """Return the JSON of plain data; NaN and infinities are refused.
+
+    Raises:
+        ValueError: the value has no JSON form.
+    """
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, msgspec.MsgspecError) as error:
+        raise ValueError(f"cannot be written as JSON: {error}") from error
+
+
+def decode_json(data: bytes) -> Any:
+    """Return plain data.
+
+    Raises:
+        MalformedJsonError: the bytes are no JSON.
+    """
+    try:
+        return _decode_any(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise MalformedJsonError(f"not JSON: {error}") from error
+
+
+@overload
+def decode(kind: type[M], data: bytes) -> M: ...
+@overload
+def decode(kind: ResourceType, data: bytes) -> dict[str, Any]: ...
+def decode(kind: type[M] | ResourceType, data: bytes) -> M | dict[str, Any]:
+    """Return an object as a fresh model or dict that names its apiVersion and kind.
+
+    Items of a list come without those two.
+
+    Raises:
+        MalformedJsonError: the bytes are no JSON object.
+        DecodeError: the object does not fit the model.
+    """
+    value = decode_json(data)
+    if not isinstance(value, dict):
+        raise MalformedJsonError("not a JSON object")
+    resource_type = resource_type_of(kind)
+    if "kind" not in value or "apiVersion" not in value:
+        identity = {"apiVersion": resource_type.api_version, "kind": resource_type.kind}
+        value = {**identity, **value}
+    if isinstance(kind, ResourceType):
+        return value
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        raise DecodeError(_misfit(resource_type, value, error)) from None
+
+
+def resource_type_of(kind: type[KubeModel] | ResourceType) -> ResourceType:
+    """Return the resource type that a model class or a resource type stands for."""
+    return kind if isinstance(kind, ResourceType) else kind.resource_type
+
+
+def decode_status(body: bytes) -> Status | None:
+    """Return the Status object in a body, or None if it holds something else."""
+    try:
+        wire = _decode_wire_status(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return _status(wire) if wire.kind == "Status" else None
+
+
+def decode_list(body: bytes, *, keep_data: bool = True) -> ListPage:
+    """Return one page of a list; the items keep their own copies of their bytes.
+
+    Args:
+        body: a list in JSON.
+        keep_data: False to keep no bytes at all.
+
+    Raises:
+        MalformedJsonError: the body is no list.
+    """
+    try:
+        wire = _decode_wire_list(body)
+        items = tuple(_cached(raw, keep_data) for raw in wire.items or ())
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise MalformedJsonError(f"not a list: {error}") from error
+    metadata = wire.metadata or _WireListMeta()
+    return ListPage(items, metadata.resourceVersion or "", metadata.continue_ or "")
+
+
+def decode_watch_line(line: bytes, *, keep_data: bool = True) -> WatchEvent:
+    """Return the event on one line of a watch.
+
+    Raises:
+        MalformedJsonError: the line is no watch event.
+    """
+    try:
+        wire = _decode_wire_event(line)
+        kind = WatchEventType(wire.type)
+        if kind is WatchEventType.ERROR:
+            return WatchEvent(kind, status=_watch_status(_decode_wire_status(wire.object)))
+        if kind is WatchEventType.BOOKMARK:
+            return _bookmark(_decode_wire_object(wire.object).metadata or _WireMeta())
+        return WatchEvent(kind, object=_cached(wire.object, keep_data))
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise MalformedJsonError(f"not a watch event: {error}") from error
+
+
+def decode_cached(data: bytes) -> CachedObject:
+    """Return one object, e.g. the answer to a write, in the form in which a cache keeps it.
+
+    Raises:
+        MalformedJsonError: the bytes are no object.
+    """
+    try:
+        return _cached(data, keep_data=True)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise MalformedJsonError(f"not an object: {error}") from error
+
+
+class LineSplitter:
+    """Cuts chunks of any size into lines, copying a long line once."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._pending: list[bytes] = []
+        self._pending_size = 0
+
+    def feed(self, chunk: bytes) -> Sequence[bytes]:
+        """Return the lines that the chunk completes, without their ends and without empty ones.
+
+        Raises:
+            MalformedJsonError: a line is longer than allowed.
+        """
+        *lines, rest = chunk.split(b"\n")
+        if lines and self._pending:
+            self._pending.append(lines[0])
+            lines[0] = b"".join(self._pending)
+            self._pending.clear()
+            self._pending_size = 0
+        if rest:
+            self._pending.append(rest)
+            self._pending_size += len(rest)
+            if self._pending_size > self._longest:
+                raise MalformedJsonError(f"a line is longer than {self._longest} bytes")
+        return [line for line in lines if line and not line.isspace()]
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether a line has begun and not ended."""
+        return bool(self._pending)
+
+
+class _WireOwner(msgspec.Struct):
+    apiVersion: str = ""  # noqa: N815 - the wire's own spelling, in all of these structs
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    blockOwnerDeletion: bool | None = None  # noqa: N815
+
+
+class _WireMeta(msgspec.Struct):
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resourceVersion: str | None = None  # noqa: N815
+    generation: int | None = None
+    labels: dict[str, str | None] | None = None
+    annotations: dict[str, str | None] | None = None
+    ownerReferences: list[_WireOwner] | None = None  # noqa: N815
+    deletionTimestamp: str | None = None  # noqa: N815
+
+
+class _WireObject(msgspec.Struct):
+    metadata: _WireMeta | None = None
+
+
+class _WireListMeta(msgspec.Struct):
+    resourceVersion: str | None = None  # noqa: N815
+    continue_: str | None = msgspec.field(name="continue", default=None)
+
+
+class _WireList(msgspec.Struct):
+    metadata: _WireListMeta | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+class _WireEvent(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _WireStatus(msgspec.Struct):
+    kind: str | None = None
+    code: int | None = None
+    reason: str | None = None
+    message: str | None = None
+    details: dict[str, Any] | None = None
+
+
+_decode_any = msgspec.json.Decoder().decode
+_decode_wire_list = msgspec.json.Decoder(_WireList).decode
+_decode_wire_object = msgspec.json.Decoder(_WireObject).decode
+_decode_wire_event = msgspec.json.Decoder(_WireEvent).decode
+_decode_wire_status = msgspec.json.Decoder(_WireStatus).decode
+
+
+def _cached(raw: msgspec.Raw | bytes, keep_data: bool) -> CachedObject:
+    meta = _decode_wire_object(raw).metadata or _WireMeta()
+    return CachedObject(
+        key=ObjectKey(meta.namespace or "", meta.name or ""),
+        uid=meta.uid or "",
+        resource_version=meta.resourceVersion or "",
+        generation=meta.generation or 0,
+        labels=_strings(meta.labels),
+        annotations=_strings(meta.annotations),
+        owner_references=tuple(map(_owner, meta.ownerReferences or ())),
+        is_deleting=meta.deletionTimestamp is not None,
+        data=bytes(raw) if keep_data else b"",
+    )
+
+
+def _strings(values: dict[str, str | None] | None) -> Mapping[str, str]:
+    return {name: value or "" for name, value in values.items()} if values else _NOTHING
+
+
+def _owner(wire: _WireOwner) -> OwnerReference:
+    return OwnerReference(
+        wire.apiVersion,
+        wire.kind,
+        wire.name,
+        wire.uid,
+        bool(wire.controller),
+        bool(wire.blockOwnerDeletion),
+    )
+
+
+def _bookmark(meta: _WireMeta) -> WatchEvent:
+    return WatchEvent(
+        WatchEventType.BOOKMARK,
+        resource_version=meta.resourceVersion or "",
+        initial_events_end=(meta.annotations or {}).get(_INITIAL_EVENTS_END) == "true",
+    )
+
+
+def _status(wire: _WireStatus) -> Status:
+    return Status(wire.code or 0, wire.reason or "", wire.message or "", wire.details or {})
+
+
+def _watch_status(wire: _WireStatus) -> WatchStatus:
+    asked = (wire.details or {}).get("retryAfterSeconds")
+    seconds = float(asked) if isinstance(asked, int | float) and asked >= 0 else None
+    return WatchStatus(wire.code or 0, wire.reason or "", wire.message or "", seconds)
+
+
+def _misfit(resource_type: ResourceType, value: dict[str, Any], error: ValidationError) -> str:
+    metadata = value.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    key = ObjectKey(metadata.get("namespace") or "", metadata.get("name") or "")
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    path = ".".join(str(part) for part in first["loc"]) or "the object"
+    return f"{resource_type} {key} does not fit its model: {path}: {first['msg']}"

@@ -1,0 +1,141 @@
+"""Who we are to the API server: tokens, token files, passwords; secrets are never shown."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from dynamo_operator.runtime.client.errors import ConfigError
+from informers.clock import Clock, SystemClock
+
+TOKEN_FILE_MAX_AGE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """A certificate chain and its key, both PEM."""
+
+    certificate: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+
+
+class Credentials(Protocol):
+    """What proves our identity; asked before every request."""
+
+    @property
+    def client_certificate(self) -> ClientCertificate | None:
+        """The pair to present in TLS handshakes, as of the last `authorization()`."""
+
+    async def authorization(self) -> str:
+        """Return the Authorization header's value, or "" for none.
+
+        Raises:
+            ConfigError: the credentials cannot be had.
+        """
+
+    def rejected(self, authorization: str) -> bool:
+        """Note that the server answered 401; return whether asking again may give another answer.
+
+        Args:
+            authorization: the value that was sent, so that one refused long ago changes nothing.
+        """
+
+
+class StaticCredentials:
+    """Credentials that never change."""
+
+    def __init__(
+        self, authorization: str = "", client_certificate: ClientCertificate | None = None
+    ) -> None:
+        self._authorization = authorization
+        self._client_certificate = client_certificate
+
+    @classmethod
+    def token(
+        cls, token: str, client_certificate: ClientCertificate | None = None
+    ) -> StaticCredentials:
+        """Make credentials of a bearer token."""
+        return cls(f"Bearer {token.strip()}", client_certificate)
+
+    @classmethod
+    def basic(
+        cls, username: str, password: str, client_certificate: ClientCertificate | None = None
+    ) -> StaticCredentials:
+        """Make credentials of a name and a password."""
+        pair = base64.b64encode(f"{username}:{password}".encode()).decode()
+        return cls(f"Basic {pair}", client_certificate)
+
+    @property
+    def client_certificate(self) -> ClientCertificate | None:
+        """The pair given."""
+        return self._client_certificate
+
+    async def authorization(self) -> str:
+        """Return the value given."""
+        return self._authorization
+
+    def rejected(self, authorization: str) -> bool:
+        """Return False: nothing else can be offered."""
+        return False
+
+    def __repr__(self) -> str:
+        return f"StaticCredentials({self._authorization.partition(' ')[0] or 'no header'})"
+
+
+class TokenFileCredentials:
+    """A bearer token in a file that somebody else renews, e.g. the kubelet.
+
+    The file is read again when the last reading is a minute old, and at once after a 401.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        client_certificate: ClientCertificate | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._path = path
+        self._client_certificate = client_certificate
+        self._clock = clock or SystemClock()
+        self._authorization = ""
+        self._read_at: float | None = None
+
+    @property
+    def client_certificate(self) -> ClientCertificate | None:
+        """The pair given."""
+        return self._client_certificate
+
+    async def authorization(self) -> str:
+        """Return the header for the token, read anew where it may have changed.
+
+        Raises:
+            ConfigError: the file cannot be read and no token was read before.
+        """
+        now = self._clock.monotonic()
+        if self._read_at is not None and now - self._read_at < TOKEN_FILE_MAX_AGE_SECONDS:
+            return self._authorization
+        try:
+            token = (await asyncio.to_thread(self._path.read_text, "utf-8")).strip()
+        except (OSError, UnicodeDecodeError) as error:
+            if self._authorization:
+                # A file that is being replaced is missing for a moment; the old token may still do.
+                return self._authorization
+            raise ConfigError(f"token file {self._path}: {error}") from None
+        if not token:
+            raise ConfigError(f"token file {self._path}: it is empty")
+        self._authorization = f"Bearer {token}"
+        self._read_at = now
+        return self._authorization
+
+    def rejected(self, authorization: str) -> bool:
+        """Have the file read again."""
+        if authorization == self._authorization:
+            self._read_at = None
+        return True
+
+    def __repr__(self) -> str:
+        return f"TokenFileCredentials({str(self._path)!r})"

@@ -1,0 +1,118 @@
+"""The informers' port to the cluster: lists and watches of one type and scope."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from dynamo_operator.runtime.client import codec
+from dynamo_operator.runtime.client.errors import ApiError, TransportError
+from dynamo_operator.runtime.client.rest import HttpRequest, HttpStream, RestClient
+from dynamo_operator.runtime.client.statuses import is_expired
+from informers.errors import ConnectionLostError, ExpiredError, ListWatchError
+from informers.events import WatchEvent
+from informers.list_watch import ListPage
+from informers.objects import ResourceType
+
+LIST_TIMEOUT_SECONDS = 60.0
+LONGEST_WATCH_LINE = 64 * 1024 * 1024
+
+_JSON = "application/json"
+_METADATA_LIST = f"{_JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,{_JSON}"
+_METADATA = f"{_JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io,{_JSON}"
+
+
+class ClientListWatch:
+    """`informers.list_watch.ListWatch` over a RestClient; made by `Client.list_watch`."""
+
+    def __init__(
+        self,
+        rest: RestClient,
+        resource_type: ResourceType,
+        path: str,
+        selectors: Sequence[tuple[str, str]],
+        *,
+        metadata_only: bool = False,
+    ) -> None:
+        self._rest = rest
+        self._resource_type = resource_type
+        self._path = path
+        self._selectors = tuple(selectors)
+        self._metadata_only = metadata_only
+
+    @property
+    def resource_type(self) -> ResourceType:
+        """The type that is listed."""
+        return self._resource_type
+
+    async def list(
+        self, *, resource_version: str = "", limit: int = 0, continue_token: str = ""
+    ) -> ListPage:
+        """Fetch one page; see `ListWatch.list`."""
+        query = list(self._selectors)
+        if limit:
+            query.append(("limit", str(limit)))
+        if continue_token:
+            query.append(("continue", continue_token))
+        elif resource_version:
+            query.append(("resourceVersion", resource_version))
+        accept = _METADATA_LIST if self._metadata_only else _JSON
+        request = HttpRequest("GET", self._path, query, {"Accept": accept})
+        try:
+            response = await self._rest.request(
+                request, timeout_seconds=LIST_TIMEOUT_SECONDS, retry=False
+            )
+            return codec.decode_list(response.body, keep_data=not self._metadata_only)
+        except ApiError as error:
+            raise _refusal(error) from error
+        except (TransportError, codec.MalformedJsonError) as error:
+            raise ConnectionLostError(f"{request}: {error}") from error
+
+    def watch(
+        self, *, resource_version: str, timeout_seconds: int, send_initial_events: bool = False
+    ) -> AbstractAsyncContextManager[AsyncIterator[Sequence[WatchEvent]]]:
+        """Open a watch; see `ListWatch.watch`."""
+        query = [*self._selectors, ("watch", "true"), ("allowWatchBookmarks", "true")]
+        query.append(("timeoutSeconds", str(timeout_seconds)))
+        if resource_version:
+            query.append(("resourceVersion", resource_version))
+        if send_initial_events:
+            query.append(("sendInitialEvents", "true"))
+            query.append(("resourceVersionMatch", "NotOlderThan"))
+        accept = _METADATA if self._metadata_only else _JSON
+        return self._watch(HttpRequest("GET", self._path, query, {"Accept": accept}))
+
+    @asynccontextmanager
+    async def _watch(
+        self, request: HttpRequest
+    ) -> AsyncGenerator[AsyncIterator[Sequence[WatchEvent]]]:
+        try:
+            async with self._rest.stream(request) as stream:
+                yield self._batches(request, stream)
+        except ApiError as error:
+            raise _refusal(error) from error
+        except TransportError as error:
+            raise ConnectionLostError(f"{request}: {error}") from error
+
+    async def _batches(
+        self, request: HttpRequest, stream: HttpStream
+    ) -> AsyncGenerator[Sequence[WatchEvent]]:
+        lines = codec.LineSplitter(LONGEST_WATCH_LINE)
+        decode: Callable[..., WatchEvent] = codec.decode_watch_line
+        keep_data = not self._metadata_only
+        try:
+            async for chunk in stream.chunks():
+                batch = [decode(line, keep_data=keep_data) for line in lines.feed(chunk)]
+                if batch:
+                    yield batch
+        except (TransportError, codec.MalformedJsonError) as error:
+            raise ConnectionLostError(f"{request}: {error}") from error
+        if lines.has_rest:
+            raise ConnectionLostError(f"{request}: the stream ended in the middle of a line")
+
+
+def _refusal(error: ApiError) -> ListWatchError:
+    kind = ExpiredError if is_expired(error) else ListWatchError
+    return kind(
+        error.code, error.reason, error.message, retry_after_seconds=error.retry_after_seconds
+    )

@@ -1,0 +1,279 @@
+"""HTTP as the API server means it: deadlines, retries, fresh credentials, typed errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from dynamo_operator.runtime.client.credentials import Credentials
+from dynamo_operator.runtime.client.errors import (
+    ApiError,
+    DeadlineExceededError,
+    TooManyRequestsError,
+    TransportError,
+    UnknownOutcomeError,
+)
+from dynamo_operator.runtime.client.statuses import error_of_response
+from informers.clock import Clock, Random, SystemClock, system_random
+
+DEFAULT_TIMEOUT_SECONDS = 30.0
+
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_MOST_THROTTLED_RETRIES = 10
+_MOST_FAULT_RETRIES = 3
+_FIRST_DELAY_SECONDS = 0.25
+_LONGEST_DELAY_SECONDS = 5.0
+_TRANSIENT_CODES = frozenset({500, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """One request as a transport sends it.
+
+    `path` begins with a slash and is percent-encoded already; `query` is not. The representation
+    shows neither headers nor body: both can hold secrets.
+    """
+
+    method: str
+    path: str
+    query: Sequence[tuple[str, str]] = ()
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """A whole answer; header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+
+
+class HttpStream(Protocol):
+    """An answer whose body arrives piece by piece."""
+
+    @property
+    def status(self) -> int:
+        """HTTP status."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers, names in lower case."""
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives; raises TransportError when the connection breaks."""
+
+    async def read(self) -> bytes:
+        """Return the whole body, for answers that turn out to be errors."""
+
+
+class Transport(Protocol):
+    """Carries requests to one API server. It neither retries nor looks at a status.
+
+    Every fault is a TransportError, whose `sent` says whether the server may have received the
+    request.
+    """
+
+    async def send(self, request: HttpRequest, *, timeout_seconds: float) -> HttpResponse:
+        """Return the answer, or raise DeadlineExceededError when it takes longer."""
+
+    def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[HttpStream]:
+        """Open an answer of any length; leaving the context drops the connection."""
+
+    async def close(self) -> None:
+        """Close all connections; harmless when repeated."""
+
+
+RequestObserver = Callable[[str, str, str, float], None]
+"""Told of every attempt: code (`<error>` without an answer), method, host, seconds."""
+
+
+class RestClient:
+    """Sends requests until there is an answer worth raising or returning.
+
+    - 401: the credentials are refreshed and the request repeated, once.
+    - 429, and 503 with Retry-After: repeated for every verb, because the server did nothing.
+    - Other faults (500, 502, 503, 504, connection errors): repeated for reads only.
+    - A write whose connection failed after sending raises UnknownOutcomeError.
+
+    No repetition goes beyond the deadline of the call.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        credentials: Credentials | None = None,
+        host: str = "",
+        clock: Clock | None = None,
+        random: Random | None = None,
+        observers: tuple[RequestObserver, ...] = (),
+    ) -> None:
+        self._transport = transport
+        self._credentials = credentials
+        self._host = host
+        self._clock = clock or SystemClock()
+        self._random = random or system_random()
+        self._observers = observers
+
+    def with_observer(self, observer: RequestObserver) -> RestClient:
+        """Return a client on the same transport whose requests `observer` is told of, too."""
+        return RestClient(
+            self._transport,
+            credentials=self._credentials,
+            host=self._host,
+            clock=self._clock,
+            random=self._random,
+            observers=(*self._observers, observer),
+        )
+
+    async def close(self) -> None:
+        """Close the transport."""
+        await self._transport.close()
+
+    async def request(
+        self,
+        request: HttpRequest,
+        *,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        retry: bool = True,
+    ) -> HttpResponse:
+        """Return the answer to a request whose status is 2xx.
+
+        Args:
+            request: what is asked; an Authorization header is added.
+            timeout_seconds: deadline of the whole call, repetitions included.
+            retry: False to leave everything but a refused credential to the caller.
+
+        Raises:
+            ApiError: the server refused.
+            TransportError: there was no answer, and a write was surely not applied.
+            UnknownOutcomeError: a write was sent and its answer lost.
+        """
+        deadline = self._clock.monotonic() + timeout_seconds
+        attempt = 0
+        while True:
+            error: ApiError | TransportError
+            try:
+                response = await self._send_authorized(request, deadline)
+                if 200 <= response.status < 300:
+                    return response
+                error = error_of_response(request, response, now=self._clock.now())
+            except TransportError as failure:
+                error = failure
+            delay = self._delay_before_retry(request.method, error, attempt) if retry else None
+            if delay is None or self._clock.monotonic() + delay >= deadline:
+                raise self._final_error(request, error)
+            await asyncio.sleep(delay)
+            attempt += 1
+
+    @asynccontextmanager
+    async def stream(self, request: HttpRequest) -> AsyncGenerator[HttpStream]:
+        """Open an answer of any length; nothing but a refused credential is repeated.
+
+        Raises:
+            ApiError: the server refused.
+            TransportError: there was no answer.
+        """
+        authorized, authorization = await self._authorize(request)
+        async with self._open(authorized) as stream:
+            if stream.status != 401 or not self._may_retry_rejected(authorization):
+                await self._raise_for_status(request, stream)
+                yield stream
+                return
+        authorized, _ = await self._authorize(request)
+        async with self._open(authorized) as stream:
+            await self._raise_for_status(request, stream)
+            yield stream
+
+    async def _send_authorized(self, request: HttpRequest, deadline: float) -> HttpResponse:
+        authorized, authorization = await self._authorize(request)
+        response = await self._send(authorized, deadline)
+        if response.status == 401 and self._may_retry_rejected(authorization):
+            authorized, _ = await self._authorize(request)
+            response = await self._send(authorized, deadline)
+        return response
+
+    async def _authorize(self, request: HttpRequest) -> tuple[HttpRequest, str]:
+        authorization = await self._credentials.authorization() if self._credentials else ""
+        if not authorization:
+            return request, ""
+        headers = {**request.headers, "Authorization": authorization}
+        return replace(request, headers=headers), authorization
+
+    def _may_retry_rejected(self, authorization: str) -> bool:
+        return self._credentials is not None and self._credentials.rejected(authorization)
+
+    async def _send(self, request: HttpRequest, deadline: float) -> HttpResponse:
+        started = self._clock.monotonic()
+        if started >= deadline:
+            raise DeadlineExceededError(f"{request}: no time left to send it", sent=False)
+        code = "<error>"
+        try:
+            response = await self._transport.send(request, timeout_seconds=deadline - started)
+            code = str(response.status)
+            return response
+        finally:
+            self._observe(code, request.method, started)
+
+    @asynccontextmanager
+    async def _open(self, request: HttpRequest) -> AsyncGenerator[HttpStream]:
+        started = self._clock.monotonic()
+        code = "<error>"
+        try:
+            async with self._transport.stream(request) as stream:
+                code = str(stream.status)
+                self._observe(code, request.method, started)
+                yield stream
+        finally:
+            if code == "<error>":
+                self._observe(code, request.method, started)
+
+    def _observe(self, code: str, method: str, started: float) -> None:
+        for observer in self._observers:
+            observer(code, method, self._host, self._clock.monotonic() - started)
+
+    async def _raise_for_status(self, request: HttpRequest, stream: HttpStream) -> None:
+        if 200 <= stream.status < 300:
+            return
+        response = HttpResponse(stream.status, stream.headers, await stream.read())
+        raise error_of_response(request, response, now=self._clock.now())
+
+    def _delay_before_retry(
+        self, method: str, error: ApiError | TransportError, attempt: int
+    ) -> float | None:
+        """Seconds to wait before the next attempt, or None when there must be none."""
+        asked = error.retry_after_seconds if isinstance(error, ApiError) else None
+        if isinstance(error, TooManyRequestsError) or (
+            isinstance(error, ApiError) and error.code == 503 and asked is not None
+        ):
+            most = _MOST_THROTTLED_RETRIES
+        elif method in _SAFE_METHODS and _is_transient(error):
+            most = _MOST_FAULT_RETRIES
+        else:
+            return None
+        if attempt >= most:
+            return None
+        growing = min(_LONGEST_DELAY_SECONDS, _FIRST_DELAY_SECONDS * 2**attempt)
+        return (growing if asked is None else asked) * self._random.uniform(1.0, 1.2)
+
+    @staticmethod
+    def _final_error(request: HttpRequest, error: ApiError | TransportError) -> Exception:
+        if isinstance(error, TransportError) and error.sent and request.method not in _SAFE_METHODS:
+            unknown = UnknownOutcomeError(f"{request}: sent, but the answer was lost: {error}")
+            unknown.__cause__ = error
+            return unknown
+        return error
+
+
+def _is_transient(error: ApiError | TransportError) -> bool:
+    if isinstance(error, TransportError):
+        return not isinstance(error, DeadlineExceededError)
+    return error.code in _TRANSIENT_CODES

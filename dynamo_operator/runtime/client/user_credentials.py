@@ -1,0 +1,138 @@
+"""The credentials that a kubeconfig's user entry asks for."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from dynamo_operator.runtime.client.credentials import (
+    ClientCertificate,
+    Credentials,
+    StaticCredentials,
+    TokenFileCredentials,
+)
+from dynamo_operator.runtime.client.errors import ConfigError
+from dynamo_operator.runtime.client.exec_plugin import ExecCredentials, ExecPlugin
+from dynamo_operator.runtime.client.kubeconfig import Entry
+from informers.clock import Clock
+
+_EXEC_GROUP = "client.authentication.k8s.io"
+_EXEC_VERSIONS = (f"{_EXEC_GROUP}/v1", f"{_EXEC_GROUP}/v1beta1")
+_EXEC_EXTENSION = f"{_EXEC_GROUP}/exec"
+
+
+def user_credentials(
+    user: Entry, cluster: Entry, *, environ: Mapping[str, str], clock: Clock | None = None
+) -> Credentials:
+    """Return the credentials of a user entry.
+
+    A tokenFile goes before a token, either before an exec plugin, as kubectl has it.
+
+    Raises:
+        ConfigError: the entry contradicts itself, is incomplete, or needs what we do not have.
+    """
+    pair = _client_certificate(user)
+    token, token_file = user.text("token"), user.path("tokenFile")
+    username, password = user.text("username"), user.text("password")
+    plugin = _exec_plugin(user, cluster, environ)
+    if provider := user.fields.get("auth-provider"):
+        name = provider.get("name") if isinstance(provider, Mapping) else provider
+        raise ConfigError(
+            f"{user.where}: auth-provider {name!r} is not supported: use an exec plugin or a token"
+        )
+    if (token or token_file) and (username or password):
+        raise ConfigError(f"{user.where}: token and username are both given: leave one out")
+    if token_file is not None:
+        return TokenFileCredentials(token_file, pair, clock=clock)
+    if token:
+        return StaticCredentials.token(token, pair)
+    if username or password:
+        return StaticCredentials.basic(username, password, pair)
+    if plugin is not None:
+        if pair is not None:
+            raise ConfigError(f"{user.where}: exec and client-certificate are both given")
+        return ExecCredentials(plugin, clock=clock)
+    return StaticCredentials("", pair)
+
+
+def _client_certificate(user: Entry) -> ClientCertificate | None:
+    certificate, key = user.content("client-certificate"), user.content("client-key")
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        given, missing = ("certificate", "key") if key is None else ("key", "certificate")
+        raise ConfigError(f"{user.where}: client-{given} needs client-{missing} too")
+    return ClientCertificate(certificate, key)
+
+
+def _exec_plugin(user: Entry, cluster: Entry, environ: Mapping[str, str]) -> ExecPlugin | None:
+    fields = user.fields.get("exec")
+    if not fields:
+        return None
+    if not isinstance(fields, Mapping):
+        raise ConfigError(f"{user.where}: exec: must be an object")
+    entry = Entry(user.name, "exec plugin of user", fields, user.file)
+    command, version = entry.text("command"), entry.text("apiVersion")
+    if not command:
+        raise ConfigError(f"{entry.where}: command must be specified")
+    if version not in _EXEC_VERSIONS:
+        raise ConfigError(f"{entry.where}: apiVersion must be one of {', '.join(_EXEC_VERSIONS)}")
+    _check_interactive_mode(entry, version)
+    if "/" in command:
+        command = str(entry.file.parent / command)
+    return ExecPlugin(
+        where=user.where,
+        command=command,
+        api_version=version,
+        arguments=_arguments(entry),
+        environment={**environ, **_environment(entry)},
+        cluster=_cluster_info(cluster) if entry.flag("provideClusterInfo") else None,
+        install_hint=entry.text("installHint"),
+    )
+
+
+def _check_interactive_mode(entry: Entry, version: str) -> None:
+    mode = entry.text("interactiveMode")
+    if not mode and version.endswith("/v1beta1"):
+        return
+    if mode not in ("Never", "IfAvailable", "Always"):
+        raise ConfigError(
+            f"{entry.where}: interactiveMode must be specified: Never, IfAvailable or Always"
+        )
+    if mode == "Always":
+        raise ConfigError(f"{entry.where}: interactiveMode Always: there is no terminal to give it")
+
+
+def _arguments(entry: Entry) -> tuple[str, ...]:
+    arguments = entry.fields.get("args") or []
+    if not isinstance(arguments, list) or not all(isinstance(a, str) for a in arguments):
+        raise ConfigError(f"{entry.where}: args: must be a list of texts")
+    return tuple(arguments)
+
+
+def _environment(entry: Entry) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for item in entry.fields.get("env") or []:
+        name = item.get("name") if isinstance(item, Mapping) else None
+        if not isinstance(name, str) or not name or not isinstance(item.get("value"), str):
+            raise ConfigError(f"{entry.where}: env: every item needs a name and a value")
+        found[name] = item["value"]
+    return found
+
+
+def _cluster_info(cluster: Entry) -> dict[str, Any]:
+    """What the plugin is told of the cluster: never a user's secret."""
+    info: dict[str, Any] = {"server": cluster.text("server")}
+    for name in ("tls-server-name", "proxy-url"):
+        if text := cluster.text(name):
+            info[name] = text
+    for name in ("insecure-skip-tls-verify", "disable-compression"):
+        if cluster.flag(name):
+            info[name] = True
+    if authority := cluster.content("certificate-authority"):
+        info["certificate-authority-data"] = base64.b64encode(authority).decode()
+    for extension in cluster.fields.get("extensions") or []:
+        if isinstance(extension, Mapping) and extension.get("name") == _EXEC_EXTENSION:
+            info["config"] = extension.get("extension")
+    return info
