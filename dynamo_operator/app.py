@@ -1,1 +1,105 @@
 """The composition root: the only list of what the operator runs."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from dynamo_operator.api.permissions import Permission
+from dynamo_operator.images import PUBLIC_PLANNER_IMAGE, resolve_image_settings
+from dynamo_operator.runtime import Client, Manager
+from dynamo_operator.runtime.manager import MANAGER_PERMISSIONS
+from informers.clock import Clock, Random, SystemClock, system_random
+from reconcilers import request, run
+
+
+class OperatorSettings(BaseModel):
+    """What whoever installs the operator decides.
+
+    Args:
+        dgdr_default_image: planner image of every Run.
+        runtime_image_source: reference from which the backends' runtime images are derived;
+            default the planner image when its tag names a Dynamo release, else the planner image
+            of the bundled release.
+        dynamo_version: MAJOR.MINOR.PATCH; default what runtime_image_source's tag says, else the
+            bundled release.
+        operator_image: image of the publisher: the operator's own.
+        run_history_limit: terminal Runs kept for each Request.
+        run_deadline_seconds: `activeDeadlineSeconds` of every Run's Job.
+        fallback_gpus_per_node: GPUs per node to assume where no GPU node can be found.
+        image_pull_secrets: Secrets that both containers of a Run pull with.
+        planner: of every planner.
+        publisher: of every publisher.
+        pod_security: of every Run's Pod.
+        watch_namespaces: where to work; empty for all namespaces.
+        health_address: host:port of the probes; None serves none.
+        metrics_address: host:port of the metrics; None serves none.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dgdr_default_image: str = PUBLIC_PLANNER_IMAGE
+    runtime_image_source: str = ""
+    dynamo_version: str = ""
+    operator_image: str = Field(min_length=1)
+    run_history_limit: int = Field(default=10, ge=1)
+    run_deadline_seconds: int | None = Field(default=None, ge=1)
+    fallback_gpus_per_node: int | None = Field(default=None, ge=1)
+    image_pull_secrets: tuple[str, ...] = ()
+    planner: run.PlannerSettings = run.PlannerSettings()
+    publisher: run.PublisherSettings = run.PublisherSettings()
+    pod_security: run.PodSecurity = run.PodSecurity()
+    watch_namespaces: tuple[str, ...] = ()
+    health_address: str | None = None
+    metrics_address: str | None = None
+
+
+def build_manager(
+    client: Client,
+    settings: OperatorSettings,
+    *,
+    clock: Clock | None = None,
+    random: Random | None = None,
+) -> Manager:
+    """Make the operator: a manager with all of our controllers, not yet started.
+
+    Raises:
+        ValueError: no Dynamo version can be told from the images and settings.
+    """
+    manager = Manager(
+        client,
+        namespaces=settings.watch_namespaces,
+        health_address=settings.health_address,
+        metrics_address=settings.metrics_address,
+        clock=clock or SystemClock(),
+        random=random or system_random(),
+        name="dynamo-operator",
+    )
+    request.add_to(manager, history_limit=settings.run_history_limit)
+    run.add_to(manager, run_settings(settings))
+    return manager
+
+
+def run_settings(settings: OperatorSettings) -> run.RunSettings:
+    """Resolve images and version, which are frozen together into each Run."""
+    images = resolve_image_settings(
+        settings.dgdr_default_image,
+        runtime_image_source=settings.runtime_image_source,
+        dynamo_version=settings.dynamo_version,
+    )
+    return run.RunSettings(
+        planner=run.ContainerImage(image=images.planner_image),
+        publisher=run.ContainerImage(image=settings.operator_image),
+        runtime_image_source=images.runtime_image_source,
+        dynamo_version=images.dynamo_version,
+        image_pull_secrets=settings.image_pull_secrets,
+        planner_settings=settings.planner,
+        publisher_settings=settings.publisher,
+        pod_security=settings.pod_security,
+        run_deadline_seconds=settings.run_deadline_seconds,
+        fallback_gpus_per_node=settings.fallback_gpus_per_node,
+    )
+
+
+def permissions() -> tuple[Permission, ...]:
+    """Return everything that the operator may do; the shipped roles are made from it."""
+    return (*MANAGER_PERMISSIONS, *request.PERMISSIONS, *run.PERMISSIONS)

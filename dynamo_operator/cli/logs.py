@@ -1,0 +1,46 @@
+"""How an entry point's logs look: JSON in a cluster, colours on a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from typing import TextIO
+
+import structlog
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def add_log_flags(parser: argparse.ArgumentParser) -> None:
+    """Add --log-level and --log-format."""
+    group = parser.add_argument_group("logs")
+    group.add_argument("--log-level", choices=sorted(_LEVELS), default="info")
+    group.add_argument(
+        "--log-format",
+        choices=("auto", "console", "json"),
+        default="auto",
+        help="auto is console on a terminal and json elsewhere",
+    )
+
+
+def configure_logs(arguments: argparse.Namespace, stream: TextIO = sys.stderr) -> None:
+    """Configure structlog for this process; only an entry point may."""
+    console = arguments.log_format == "console" or (
+        arguments.log_format == "auto" and stream.isatty()
+    )
+    renderers: list[structlog.typing.Processor] = (
+        [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
+        if console
+        else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *renderers,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[arguments.log_level]),
+        logger_factory=structlog.PrintLoggerFactory(stream),
+    )

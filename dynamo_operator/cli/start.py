@@ -1,0 +1,50 @@
+"""`dynamo-operator start`: run the operator."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from pydantic import ValidationError
+
+from dynamo_operator.app import OperatorSettings, build_manager
+from dynamo_operator.cli.connection import load_config
+from dynamo_operator.cli.errors import USAGE, CliError
+from dynamo_operator.cli.logs import add_log_flags, configure_logs
+from dynamo_operator.cli.settings import add_settings_flags, read_settings
+from dynamo_operator.runtime.client import Client
+
+FIELD_MANAGER = "dynamo-operator"
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `start`."""
+    parser = commands.add_parser(
+        "start",
+        help="run the operator, in a cluster or against a kubeconfig",
+        description=__doc__,
+    )
+    cluster = parser.add_argument_group("cluster")
+    cluster.add_argument("--kubeconfig", metavar="FILE")
+    cluster.add_argument("--context")
+    add_settings_flags(parser)
+    add_log_flags(parser)
+    parser.set_defaults(run=run_start, ends_on_signal=True)
+
+
+async def run_start(arguments: argparse.Namespace) -> int:
+    """Run until SIGTERM or SIGINT, then stop in order."""
+    configure_logs(arguments)
+    settings = _settings(arguments)
+    async with Client.connect(load_config(arguments), field_manager=FIELD_MANAGER) as client:
+        await build_manager(client, settings).run()
+    return 0
+
+
+def _settings(arguments: argparse.Namespace) -> OperatorSettings:
+    try:
+        return OperatorSettings.model_validate(read_settings(arguments, os.environ))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise CliError(f"setting {where}: {first['msg']}", exit_code=USAGE) from None

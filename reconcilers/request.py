@@ -1,1 +1,0 @@
-"""The DynamoGraphDeploymentRequest controller: one Run for every accepted generation."""

@@ -1,1 +1,0 @@
-"""The DynamoGraphDeploymentRun controller: one frozen Job for every Run."""
