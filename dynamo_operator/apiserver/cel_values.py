@@ -1,0 +1,103 @@
+"""This module turns JSON values into CEL values as their schema types them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from dynamo_operator.apiserver.cel_source import escape
+from dynamo_operator.apiserver.formats import parse_date_time, parse_duration
+from dynamo_operator.apiserver.schema import Schema
+from dynamo_operator.apiserver.schema_validation import map_key
+
+_READABLE_METADATA: Final = ("name", "generateName")
+
+
+def to_cel(value: Any, schema: Schema | None) -> Any:
+    """Return `value` as an expression sees it.
+
+    A number of type `number` is a double, property names are escaped, formatted strings are
+    timestamps, durations and bytes, and of metadata only the names are there.
+    """
+    if schema is None or value is None:
+        return value
+    if isinstance(value, dict):
+        return {
+            escape(name) if name in schema.properties else name: _child(name, item, schema)
+            for name, item in value.items()
+        }
+    if isinstance(value, list):
+        return [to_cel(item, schema.items) for item in value]
+    if isinstance(value, str):
+        read = _FORMATS.get(schema.source.get("format", ""))
+        return read(value) if read and schema.type == "string" else value
+    if schema.type == "number" and not isinstance(value, bool):
+        return float(value)
+    return value
+
+
+def aligned(old: Any, new: Any, schema: Schema | None) -> Any:
+    """Return `old` rearranged so that plain equality with `new` means what the API server means.
+
+    Sets and map lists are equal in any order. Undeclared fields of a preserve-unknown object are
+    compared only where both sides have them, so a renamed one goes unnoticed.
+    """
+    if schema is None:
+        return old
+    if isinstance(old, dict) and isinstance(new, dict):
+        same = {n: aligned(v, new.get(n), schema.child(n)) for n, v in old.items()}
+        return _forget_renames(same, new, schema)
+    if isinstance(old, list) and isinstance(new, list):
+        return _in_order_of(old, new, schema)
+    return old
+
+
+def _forget_renames(old: dict[str, Any], new: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    if not schema.preserve_unknown:
+        return old
+    gone = [n for n in old if n not in new and schema.child(n) is None]
+    come = [n for n in new if n not in old and schema.child(n) is None]
+    if len(gone) != len(come):
+        return old
+    return {n: v for n, v in old.items() if n not in gone} | {n: new[n] for n in come}
+
+
+def _in_order_of(old: list[Any], new: list[Any], schema: Schema) -> list[Any]:
+    if schema.list_type not in ("set", "map"):
+        pairs = zip(old, [*new, *[None] * len(old)], strict=False)
+        return [aligned(item, other, schema.items) for item, other in pairs]
+
+    def identity(item: Any) -> Any:
+        if schema.list_type == "map":
+            return map_key(item, schema.list_keys, schema.items)
+        return json.dumps(item, sort_keys=True)
+
+    before = {identity(item): item for item in old}
+    shared = [item for item in new if identity(item) in before]
+    order = [aligned(before.pop(identity(item)), item, schema.items) for item in shared]
+    return [*order, *before.values()]
+
+
+def _child(name: str, value: Any, schema: Schema) -> Any:
+    if name == "metadata" and schema.names_objects and isinstance(value, dict):
+        return {k: value[k] for k in _READABLE_METADATA if k in value}
+    return to_cel(value, schema.child(name))
+
+
+def _timestamp(text: str) -> Any:
+    try:
+        moment = parse_date_time(text)
+    except ValueError:
+        moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+_FORMATS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "date-time": _timestamp,
+    "date": _timestamp,
+    "duration": lambda text: timedelta(seconds=parse_duration(text)),
+    "byte": base64.b64decode,
+}

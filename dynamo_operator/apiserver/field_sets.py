@@ -1,0 +1,300 @@
+"""This module computes sets of field paths and encodes them as managedFields' FieldsV1.
+
+A path is a tuple of FieldsV1 path elements: `f:name` (field or map key), `k:{"key":"value"}`
+(item of a map list), `v:"value"` (member of a set). A value's set holds its leaves, the items of
+map and set lists, and the keys of free maps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dynamo_operator.apiserver.schema import Schema
+
+Path = tuple[str, ...]
+FieldSet = frozenset[Path]
+
+EMPTY: Final[FieldSet] = frozenset()
+
+
+class TypingError(ValueError):
+    """A value does not fit its schema's list or map type; the text begins with the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How two values differ, as sets of paths."""
+
+    added: FieldSet
+    removed: FieldSet
+    modified: FieldSet
+
+
+def encode(fields: FieldSet) -> dict[str, Any]:
+    """Return the set as FieldsV1."""
+    root: dict[str, Any] = {}
+    members = set(fields)
+    for path in sorted(fields):
+        node = root
+        for depth, element in enumerate(path, start=1):
+            child = node.get(element)
+            if child is None:
+                child = node[element] = {}
+            elif not child and path[:depth] in members and depth < len(path):
+                child["."] = {}
+            node = child
+    return root
+
+
+def decode(fields_v1: Mapping[str, Any] | None) -> FieldSet:
+    """Return the set that FieldsV1 describes."""
+    return frozenset(_decode(fields_v1 or {}, ()))
+
+
+def _decode(node: Mapping[str, Any], path: Path) -> Iterator[Path]:
+    for element, child in node.items():
+        if element == ".":
+            yield path
+        elif child:
+            yield from _decode(child, (*path, element))
+        else:
+            yield (*path, element)
+
+
+def words(path: Path) -> str:
+    """Return the path as conflict messages show it, e.g. `.spec.env[name="A"].value`."""
+    text = ""
+    for element in path:
+        kind, content = element[:2], element[2:]
+        if kind == "f:":
+            text += f".{content}"
+        elif kind == "k:":
+            keys = json.loads(content)
+            text += f"[{','.join(f'{k}={compact(v)}' for k, v in keys.items())}]"
+        elif kind == "v:":
+            text += f"[={content}]"
+        else:
+            text += f"[{content}]"
+    return text
+
+
+def compact(value: Any) -> str:
+    """Return compact JSON with sorted keys."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def is_granular_map(value: Any, schema: Schema | None) -> bool:
+    """Whether a value merges key by key."""
+    return isinstance(value, dict) and not (schema is not None and schema.atomic_map)
+
+
+def is_granular_list(value: Any, schema: Schema | None) -> bool:
+    """Whether a value merges item by item."""
+    return isinstance(value, list) and schema is not None and schema.list_type in ("set", "map")
+
+
+def entries(value: Any, schema: Schema | None, path: Path) -> list[tuple[str, Any, Schema | None]]:
+    """Return (path element, child, child's schema) of a granular map or list; [] of a leaf.
+
+    Raises:
+        TypingError: a field the schema does not know, an item without its key, or a duplicate.
+    """
+    if is_granular_map(value, schema):
+        return [(f"f:{name}", child, _field(schema, name, path)) for name, child in value.items()]
+    if is_granular_list(value, schema):
+        assert schema is not None
+        found: dict[str, Any] = {}
+        for item in value:
+            element = item_element(item, schema, path)
+            if element in found:
+                raise TypingError(f"{words(path)}: duplicate entries for key {words((element,))}")
+            found[element] = item
+        return [(element, item, schema.items) for element, item in found.items()]
+    return []
+
+
+def item_element(item: Any, schema: Schema, path: Path) -> str:
+    """Return the path element of an item of a set or map list."""
+    if schema.list_type == "set":
+        return f"v:{compact(item)}"
+    if not isinstance(item, dict):
+        raise TypingError(f"{words(path)}: associative list with keys may not hold {compact(item)}")
+    keys = {}
+    for name in schema.list_keys:
+        child = schema.items.properties.get(name) if schema.items else None
+        value = item.get(name, child.default if child else None)
+        if value is None and name not in item and not _optional_key(schema, name):
+            detail = (
+                f"associative list with keys has an element that omits key field {compact(name)}"
+            )
+            raise TypingError(f"{words(path)}: {detail}")
+        if value is not None:
+            keys[name] = value
+    return f"k:{compact(keys)}"
+
+
+def _optional_key(schema: Schema, name: str) -> bool:
+    """Built-in kinds leave some keys out (a Service's port without a name, say)."""
+    return len(schema.list_keys) > 1 and name not in (schema.items.required if schema.items else ())
+
+
+def _field(schema: Schema | None, name: str, path: Path) -> Schema | None:
+    if schema is None:
+        return None
+    child = schema.child(name)
+    if child is None and not schema.keeps(name) and (schema.type or schema.properties):
+        raise TypingError(f"{words((*path, f'f:{name}'))}: field not declared in schema")
+    return child
+
+
+def field_set(value: Any, schema: Schema | None) -> FieldSet:
+    """Return the set of paths that `value` mentions."""
+    return frozenset(_field_set(value, schema, ()))
+
+
+def _field_set(value: Any, schema: Schema | None, path: Path) -> Iterator[Path]:
+    if not (is_granular_map(value, schema) or is_granular_list(value, schema)):
+        yield path
+        return
+    for element, child, child_schema in entries(value, schema, path):
+        below = (*path, element)
+        yield from _field_set(child, child_schema, below)
+        if child == {} or not _is_named_field(schema, element):
+            yield below
+
+
+def _is_named_field(schema: Schema | None, element: str) -> bool:
+    return schema is not None and element.startswith("f:") and element[2:] in schema.properties
+
+
+def with_named_parents(fields: FieldSet, schema: Schema | None) -> FieldSet:
+    """Return the set with the declared fields above each path as members too."""
+    result = set(fields)
+    for path in fields:
+        node = schema
+        for depth, element in enumerate(path, start=1):
+            if node is None:
+                break
+            if _is_named_field(node, element):
+                result.add(path[:depth])
+            node = node.child(element[2:]) if element.startswith("f:") else node.items
+    return frozenset(result)
+
+
+def compare(old: Any, new: Any, schema: Schema | None) -> Comparison:
+    """Return how `new` differs from `old`."""
+    found: dict[str, list[Path]] = {"added": [], "removed": [], "modified": []}
+    _compare(old, new, schema, (), found)
+    return Comparison(*(frozenset(found[name]) for name in ("added", "removed", "modified")))
+
+
+_ABSENT: Final = object()
+
+
+def _compare(
+    old: Any, new: Any, schema: Schema | None, path: Path, found: dict[str, list[Path]]
+) -> None:
+    if old is _ABSENT or new is _ABSENT:
+        side, present = ("removed", old) if new is _ABSENT else ("added", new)
+        if path:
+            found[side].append(path)
+        for element, child, child_schema in entries(present, schema, path):
+            pair = (child, _ABSENT) if side == "removed" else (_ABSENT, child)
+            _compare(*pair, child_schema, (*path, element), found)
+        return
+    both_maps = is_granular_map(old, schema) and is_granular_map(new, schema)
+    both_lists = is_granular_list(old, schema) and is_granular_list(new, schema)
+    if not (both_maps or both_lists) or (not old and not new):
+        if compact(old) != compact(new):
+            found["modified"].append(path)
+        return
+    before = {element: (child, s) for element, child, s in entries(old, schema, path)}
+    after = {element: (child, s) for element, child, s in entries(new, schema, path)}
+    for element in dict.fromkeys([*before, *after]):
+        old_child, child_schema = before.get(element, (_ABSENT, None))
+        new_child, child_schema = after.get(element, (_ABSENT, child_schema))
+        _compare(old_child, new_child, child_schema, (*path, element), found)
+
+
+def remove(value: Any, schema: Schema | None, doomed: FieldSet) -> Any:
+    """Return a copy of `value` without the doomed paths and everything below them."""
+    return _remove(value, schema, (), doomed, _prefixes(doomed))
+
+
+def _prefixes(paths: Iterable[Path]) -> set[Path]:
+    return {path[:depth] for path in paths for depth in range(len(path))}
+
+
+def _remove(
+    value: Any, schema: Schema | None, path: Path, doomed: FieldSet, inside: set[Path]
+) -> Any:
+    if path not in inside:
+        return value
+    kept = [
+        (element, _remove(child, child_schema, (*path, element), doomed, inside))
+        for element, child, child_schema in entries(value, schema, path)
+        if (*path, element) not in doomed
+    ]
+    if isinstance(value, dict) and is_granular_map(value, schema):
+        return {element[2:]: child for element, child in kept}
+    return [child for _, child in kept] if is_granular_list(value, schema) else value
+
+
+def merge(live: Any, applied: Any, schema: Schema | None, path: Path = ()) -> Any:
+    """Return `live` with everything `applied` mentions; applied items come in their own order."""
+    if is_granular_map(live, schema) and is_granular_map(applied, schema):
+        entries(live, schema, path)
+        merged = dict(live)
+        for element, child, child_schema in entries(applied, schema, path):
+            name = element[2:]
+            merged[name] = (
+                merge(live[name], child, child_schema, (*path, element)) if name in live else child
+            )
+        return merged
+    if is_granular_list(live, schema) and is_granular_list(applied, schema):
+        assert schema is not None
+        return _merge_lists(live, applied, schema, path)
+    entries(applied, schema, path)
+    return applied
+
+
+def _merge_lists(live: list[Any], applied: list[Any], schema: Schema, path: Path) -> list[Any]:
+    """Interleave: applied items in applied order; live-only ones stay after what they followed."""
+    before = {element: item for element, item, _ in entries(live, schema, path)}
+    after = {element: item for element, item, _ in entries(applied, schema, path)}
+    items = {
+        element: merge(before[element], item, schema.items, (*path, element))
+        if element in before
+        else item
+        for element, item in after.items()
+    }
+    return [items.get(e, before.get(e)) for e in _interleave(list(before), list(after))]
+
+
+def _interleave(live: Sequence[str], applied: Sequence[str]) -> list[str]:
+    in_live, in_applied = set(live), set(applied)
+    shared = iter([element for element in applied if element in in_live])
+    next_shared = next(shared, None)
+    order: list[str] = []
+    left = right = 0
+    while left < len(live) or right < len(applied):
+        if left < len(live):
+            element = live[left]
+            if element not in in_applied:
+                order.append(element)
+                left += 1
+                continue
+            if element != next_shared:  # already placed, or placed later in applied order
+                left += 1
+                continue
+        element = applied[right]
+        order.append(element)
+        right += 1
+        if element == next_shared:
+            next_shared = next(shared, None)
+            if left < len(live) and live[left] == element:
+                left += 1
+    return order
