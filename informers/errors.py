@@ -3,12 +3,15 @@
 InformerError
 ├── ListWatchError        the server answered a list or a watch with an error status
 │   └── ExpiredError      410, or "too large resource version"
+├── UnwatchableError      the type can be listed but not watched: no retry can help
 ├── ConnectionLostError   the connection failed, broke off, or carried something that is not a watch
 ├── SyncTimeoutError      the first list did not arrive in time; says the last error seen
 └── QueueShutDownError    the work queue was shut down
 """
 
 from __future__ import annotations
+
+from informers.events import WatchStatus
 
 
 class InformerError(Exception):
@@ -44,6 +47,10 @@ class ExpiredError(ListWatchError):
     """The requested resource version is too old (410 Gone, reason Expired) or not reached yet."""
 
 
+class UnwatchableError(InformerError):
+    """The type cannot be watched at all; names it and what is missing."""
+
+
 class ConnectionLostError(InformerError):
     """The connection failed or broke; the text says how."""
 
@@ -54,3 +61,15 @@ class SyncTimeoutError(InformerError):
 
 class QueueShutDownError(InformerError):
     """The work queue is shut down: there are no more items."""
+
+
+def status_error(status: WatchStatus) -> ListWatchError:
+    """Return the error that a Status object stands for."""
+    expired = status.code == 410 or status.reason in ("Expired", "Gone")
+    not_reached = status.code == 504 and "too large resource version" in status.message.lower()
+    return (ExpiredError if expired or not_reached else ListWatchError)(
+        status.code,
+        status.reason,
+        status.message,
+        retry_after_seconds=status.retry_after_seconds,
+    )

@@ -15,7 +15,7 @@ class InformerObserver:
         """A watch was opened."""
 
     def watch_ended(self, resource_type: ResourceType, reason: str) -> None:
-        """A watch ended; `reason` is closed, expired, idle, lost or error."""
+        """A watch ended; `reason` is a value of `informers.watch_session.Outcome`."""
 
     def failed(
         self, resource_type: ResourceType, error: Exception, retry_in_seconds: float
@@ -27,6 +27,11 @@ class InformerObserver:
 
     def handler_failed(self, resource_type: ResourceType, key: ObjectKey, error: Exception) -> None:
         """A handler raised; the event was skipped for it."""
+
+    def index_failed(
+        self, resource_type: ResourceType, index: str, key: ObjectKey, error: Exception
+    ) -> None:
+        """An index function raised; the object is not found through that index."""
 
 
 class QueueObserver:
