@@ -31,7 +31,11 @@ class KubeStruct(BaseModel):
         return data
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form with exactly the fields that were set, never a default."""
+        """Return the JSON form with exactly the fields that were set, never a default.
+
+        A default that was filled in place (`obj.metadata.labels["a"] = "b"`) counts as set.
+        """
+        _note_filled_defaults(self)
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
@@ -165,3 +169,20 @@ class KubeModel(KubeStruct):
     def is_deleting(self) -> bool:
         """Whether the object is being deleted."""
         return self.metadata.deletion_timestamp is not None
+
+
+def _note_filled_defaults(struct: BaseModel) -> None:
+    for name, info in type(struct).model_fields.items():
+        value = getattr(struct, name)
+        if isinstance(value, BaseModel):
+            _note_filled_defaults(value)
+        elif isinstance(value, list | dict):
+            for item in value.values() if isinstance(value, dict) else value:
+                if isinstance(item, BaseModel):
+                    _note_filled_defaults(item)
+        else:
+            continue
+        if name in struct.model_fields_set:
+            continue
+        if value != info.get_default(call_default_factory=True, validated_data=struct.__dict__):
+            struct.model_fields_set.add(name)

@@ -218,6 +218,7 @@ class Client(LiveReader):
         obj: M,
         *,
         owner: KubeModel | None = None,
+        uid: str | None = None,
         force: bool = False,
         subresource: str = "",
         field_manager: str | None = None,
@@ -230,6 +231,7 @@ class Client(LiveReader):
         *,
         kind: ResourceType,
         owner: KubeModel | None = None,
+        uid: str | None = None,
         force: bool = False,
         subresource: str = "",
         field_manager: str | None = None,
@@ -241,6 +243,7 @@ class Client(LiveReader):
         *,
         kind: ResourceType | None = None,
         owner: KubeModel | None = None,
+        uid: str | None = None,
         force: bool = False,
         subresource: str = "",
         field_manager: str | None = None,
@@ -252,6 +255,7 @@ class Client(LiveReader):
             obj: a model built with `new`, or plain JSON together with `kind`.
             kind: the resource type of plain JSON.
             owner: the object that becomes its controller.
+            uid: only that very instance; ConflictError if there is another or none.
             force: take fields over from other managers instead of raising ConflictError.
             subresource: e.g. `status`.
             field_manager: another name than the client's.
@@ -270,6 +274,8 @@ class Client(LiveReader):
                     f"apply {codec.resource_type_of(write_kind)} {metadata.get('name')}: "
                     f"metadata.{name} is set: build an object that has only the fields to own"
                 )
+        if uid is not None:
+            metadata["uid"] = uid
         key = ObjectKey(namespace, metadata.get("name") or "")
         return await self._apply(
             write_kind, key, subresource, body, field_manager, force=force, dry_run=dry_run
