@@ -1,0 +1,390 @@
+"""The node agent: registers a Node, keeps its Lease, runs the Pods that are bound to it.
+
+An ordinary client of any API server: Pods come from an informer with the field selector
+`spec.nodeName`, each is run by a `PodWorker`. Everything that the agent makes on the machine lies
+below its state directory; what an earlier agent left there is removed before anything starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import platform
+import shutil
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from dynamo_operator.local_cluster.container_process import Isolation, probe_isolation
+from dynamo_operator.local_cluster.images import ImageMap
+from dynamo_operator.local_cluster.kubelet_server import (
+    ContainerLog,
+    KubeletServer,
+    NoSuchLogError,
+    ServingCertificate,
+)
+from dynamo_operator.local_cluster.mounts import Machine
+from dynamo_operator.local_cluster.pod_status import timestamp
+from dynamo_operator.local_cluster.pod_worker import NodeContext, PodWorker
+from dynamo_operator.local_cluster.volumes import remove_tree
+from dynamo_operator.runtime.builtin_kinds import Lease, Node, Pod
+from dynamo_operator.runtime.client import codec
+from dynamo_operator.runtime.client.client import Client
+from dynamo_operator.runtime.client.errors import (
+    AlreadyExistsError,
+    ClientError,
+    ConflictError,
+    NotFoundError,
+)
+from dynamo_operator.runtime.event_recorder import EventRecorder
+from informers.clock import Clock, Random, SystemClock, system_random
+from informers.events import Deleted, ObjectEvent
+from informers.objects import ObjectKey
+from informers.shared_informer import SharedInformer
+
+LEASE_NAMESPACE = "kube-node-lease"
+
+_HOST = "127.0.0.1"
+_LEASE_SECONDS = 40
+_HEARTBEAT_SECONDS = 10.0
+_STATUS_EVERY_SECONDS = 300.0
+_RETRY_SECONDS = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+class StateDirectoryInUseError(Exception):
+    """Another agent works in that state directory."""
+
+
+def gpu_labels(product: str, count: int, memory_mib: int) -> dict[str, str]:
+    """The node labels of so many GPUs of one product, as GPU feature discovery writes them."""
+    return {
+        "nvidia.com/gpu.present": "true",
+        "nvidia.com/gpu.product": product,
+        "nvidia.com/gpu.count": str(count),
+        "nvidia.com/gpu.memory": str(memory_mib),
+    }
+
+
+def machine_capacity() -> dict[str, str]:
+    """What this machine has."""
+    memory_kib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024
+    return {
+        "cpu": str(os.cpu_count() or 1),
+        "memory": f"{memory_kib}Ki",
+        "ephemeral-storage": f"{shutil.disk_usage('/').total // 1024}Ki",
+        "pods": "110",
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """How a node presents itself, and what it plays.
+
+    Args:
+        name: the Node's name.
+        state_directory: everything the agent makes lies below; made when absent.
+        images: what plays container images.
+        labels: of the Node, besides its host name and architecture.
+        capacity: resources by name, over what the machine has.
+        taints: of the Node.
+        api_server: host and port of the API server as Pods reach it.
+        serving: for the log endpoint; None for no endpoint.
+        port: of the log endpoint; 0 for any.
+        claims: host directories that play PersistentVolumeClaims, by `namespace/name`.
+        isolation: None for the strongest that works here.
+        volume_refresh_seconds: how often volumes are brought up to date with their sources.
+    """
+
+    name: str
+    state_directory: Path
+    images: ImageMap
+    labels: Mapping[str, str] = field(default_factory=dict)
+    capacity: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[Mapping[str, str]] = ()
+    api_server: tuple[str, int] | None = None
+    serving: ServingCertificate | None = None
+    port: int = 0
+    claims: Mapping[str, Path] = field(default_factory=dict)
+    isolation: Isolation | None = None
+    volume_refresh_seconds: float = 10.0
+
+
+class NodeAgent:
+    """Makes this machine a node.
+
+    Args:
+        client: of the cluster.
+        options: the node.
+        clock: times.
+        random: jitter.
+    """
+
+    needs_leadership = False
+
+    def __init__(
+        self,
+        client: Client,
+        options: NodeOptions,
+        *,
+        clock: Clock | None = None,
+        random: Random | None = None,
+    ) -> None:
+        self._client = client.with_field_manager("node-agent")
+        self._options = options
+        self._clock = clock or SystemClock()
+        self._random = random or system_random()
+        self._workers: dict[str, PodWorker] = {}
+        self._arrived: asyncio.Queue[Pod] = asyncio.Queue()
+        self._pods_directory = options.state_directory / "pods"
+        self._port = 0
+
+    async def run(self) -> None:
+        """Run until cancelled; then every process, mount and file of the Pods is gone.
+
+        Raises:
+            StateDirectoryInUseError: another agent works in the state directory.
+        """
+        with self._state_directory():
+            isolation = self._options.isolation
+            if isolation is None:
+                isolation = await probe_isolation(self._options.state_directory, self._clock)
+            async with self._serving():
+                await self._run(isolation)
+
+    async def _run(self, isolation: Isolation) -> None:
+        events = EventRecorder(
+            self._client,
+            clock=self._clock,
+            reporting_controller="kubelet",
+            reporting_instance=self._options.name,
+        )
+        context = self._context(isolation, events)
+        list_watch = self._client.list_watch(Pod, fields={"spec.nodeName": self._options.name})
+        informer = SharedInformer(list_watch, clock=self._clock, random=self._random)
+        informer.add_handler(self._on_event)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(events.run())
+            await self._retry(self._register, "node not registered")
+            tasks.create_task(informer.run())
+            tasks.create_task(self._beat())
+            while True:
+                pod = await self._arrived.get()
+                worker = PodWorker(pod, self._pods_directory / pod.uid, context)
+                self._workers[pod.uid] = worker
+                tasks.create_task(self._run_worker(worker))
+                if pod.is_deleting:
+                    worker.update(pod)
+
+    # --- Pods -----------------------------------------------------------------------------------
+
+    def _on_event(self, event: ObjectEvent) -> None:
+        pod = codec.decode(Pod, event.object.data)
+        if isinstance(event, Deleted):
+            self._on_gone(pod.uid)
+            return
+        for uid, worker in self._workers.items():
+            if worker.pod.key == pod.key and uid != pod.uid:
+                worker.delete(0)  # replaced while nobody watched
+        known = self._workers.get(pod.uid)
+        if known is not None:
+            known.update(pod)
+        else:
+            self._arrived.put_nowait(pod)
+
+    def _on_gone(self, uid: str) -> None:
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.delete(0)
+
+    async def _run_worker(self, worker: PodWorker) -> None:
+        try:
+            await worker.run()
+        except Exception:  # noqa: BLE001 - one Pod must not end the others
+            _log.exception("pod worker failed", pod=str(worker.pod.key))
+        finally:
+            self._workers.pop(worker.uid, None)
+
+    def _context(self, isolation: Isolation, events: EventRecorder) -> NodeContext:
+        variables: dict[str, str] = {}
+        if self._options.api_server is not None:
+            host, port = self._options.api_server
+            variables = {
+                "KUBERNETES_SERVICE_HOST": host,
+                "KUBERNETES_SERVICE_PORT": str(port),
+                "KUBERNETES_SERVICE_PORT_HTTPS": str(port),
+            }
+        return NodeContext(
+            client=self._client,
+            events=events,
+            images=self._options.images,
+            machine=Machine(isolation, self._options.state_directory.resolve()),
+            allocatable=self._capacity(),
+            claims=self._options.claims,
+            service_variables=variables,
+            volume_refresh_seconds=self._options.volume_refresh_seconds,
+            clock=self._clock,
+        )
+
+    # --- the Node and its Lease -----------------------------------------------------------------
+
+    async def _register(self) -> None:
+        name = self._options.name
+        labels = {
+            "kubernetes.io/hostname": name,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": _architecture(),
+            **self._options.labels,
+        }
+        node = Node.new(name, labels=labels, spec={"taints": [*self._options.taints]})
+        try:
+            await self._client.create(node)
+        except AlreadyExistsError:
+            await self._client.patch(Node, node.key, {"metadata": {"labels": labels}})
+        await self._write_status()
+
+    async def _write_status(self) -> None:
+        now = timestamp(self._clock.now())
+        status: dict[str, Any] = {
+            "capacity": self._capacity(),
+            "allocatable": self._capacity(),
+            "addresses": [
+                {"type": "InternalIP", "address": _HOST},
+                {"type": "Hostname", "address": self._options.name},
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": self._port}},
+            "nodeInfo": _node_info(),
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": "True",
+                    "reason": "KubeletReady",
+                    "message": "the node agent is ready",
+                    "lastHeartbeatTime": now,
+                    "lastTransitionTime": now,
+                }
+            ],
+        }
+        key = ObjectKey("", self._options.name)
+        node = await self._client.get(Node, key)
+        for condition in node.status.get("conditions") or ():
+            if condition["type"] == "Ready" and condition["status"] == "True":
+                status["conditions"][0]["lastTransitionTime"] = condition["lastTransitionTime"]
+        await self._client.patch(Node, key, {"status": status}, subresource="status")
+
+    async def _beat(self) -> None:
+        """Renew the Lease, and now and then the Node's status."""
+        written = self._clock.monotonic()
+        while True:
+            await self._retry(self._renew_lease, "node lease not renewed")
+            await asyncio.sleep(_HEARTBEAT_SECONDS)
+            if self._clock.monotonic() - written >= _STATUS_EVERY_SECONDS:
+                written = self._clock.monotonic()
+                await self._retry(self._register, "node status not written")
+
+    async def _renew_lease(self) -> None:
+        key = ObjectKey(LEASE_NAMESPACE, self._options.name)
+        spec = {
+            "holderIdentity": self._options.name,
+            "leaseDurationSeconds": _LEASE_SECONDS,
+            "renewTime": self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        }
+        try:
+            await self._client.patch(Lease, key, {"spec": spec})
+        except NotFoundError:
+            node = await self._client.get(Node, ObjectKey("", self._options.name))
+            owner = {"apiVersion": "v1", "kind": "Node", "name": node.key.name, "uid": node.uid}
+            lease = Lease.new(key.name, namespace=key.namespace, spec=spec).to_dict()
+            lease["metadata"]["ownerReferences"] = [owner]
+            with contextlib.suppress(AlreadyExistsError):
+                await self._client.create(lease, kind=Lease.resource_type)
+
+    async def _retry(self, write: Any, complaint: str) -> None:
+        while True:
+            try:
+                await write()
+            except ConflictError:
+                continue
+            except ClientError as error:
+                _log.warning(complaint, node=self._options.name, error=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                return
+
+    def _capacity(self) -> dict[str, str]:
+        return {**machine_capacity(), **self._options.capacity}
+
+    # --- this machine ---------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _state_directory(self) -> Any:
+        directory = self._options.state_directory
+        directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o711)
+        lock = os.open(directory / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StateDirectoryInUseError(
+                    f"state directory {directory}: another node agent works in it"
+                ) from None
+            remove_tree(self._pods_directory)
+            self._pods_directory.mkdir(mode=0o711)
+            try:
+                yield
+            finally:
+                remove_tree(self._pods_directory)
+        finally:
+            os.close(lock)
+
+    @asynccontextmanager
+    async def _serving(self) -> AsyncGenerator[None]:
+        if self._options.serving is None:
+            yield
+            return
+        server = KubeletServer(self._options.serving, self._find_log, self._clock)
+        async with server.serving(_HOST, self._options.port) as port:
+            self._port = port
+            yield
+
+    def _find_log(self, namespace: str, pod: str, container: str, previous: bool) -> ContainerLog:
+        key = ObjectKey(namespace, pod)
+        worker = next((w for w in self._workers.values() if w.pod.key == key), None)
+        if worker is None:
+            raise NoSuchLogError(f'pod "{pod}" in namespace "{namespace}" does not run here')
+        runner = worker.runner(container)
+        if runner is None:
+            raise NoSuchLogError(f'container "{container}" is not in pod "{pod}"')
+        path = runner.log_path(previous=previous)
+        if previous and not path.exists():
+            text = f'previous terminated container "{container}" in pod "{pod}" not found'
+            raise NoSuchLogError(text)
+        return ContainerLog(path, None if previous else runner.log)
+
+
+def _architecture() -> str:
+    machine = platform.machine()
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+
+
+def _node_info() -> dict[str, str]:
+    return {
+        "architecture": _architecture(),
+        "operatingSystem": "linux",
+        "kernelVersion": platform.release(),
+        "osImage": "local processes",
+        "containerRuntimeVersion": "local://1",
+        "kubeletVersion": "v1.37.2-local",
+        "kubeProxyVersion": "",
+        "machineID": "",
+        "systemUUID": "",
+        "bootID": "",
+    }
