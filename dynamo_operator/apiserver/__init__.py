@@ -18,6 +18,40 @@ half has no I/O and knows no request:
   writer)`: the object with its managedFields after a server-side apply, or after another write.
 - `patches.json_patch`, `patches.merge_patch`, `strategic_merge.strategic_merge_patch`.
 
-`schema` is `Strategy.schema`. Objects are plain JSON values, never changed in place by any of these:
-structure may be shared.
+`schema` is `Strategy.schema`. Objects are plain JSON values, never changed in place by any of
+these: structure may be shared.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dynamo_operator.apiserver.api_server import ApiServer
+    from dynamo_operator.apiserver.messages import (
+        ADMIN,
+        ANONYMOUS,
+        ByteStream,
+        Request,
+        Response,
+        UserInfo,
+    )
+
+__all__ = ["ADMIN", "ANONYMOUS", "ApiServer", "ByteStream", "Request", "Response", "UserInfo"]
+
+_HOMES = {
+    "ApiServer": "api_server",
+    "ADMIN": "messages",
+    "ANONYMOUS": "messages",
+    "ByteStream": "messages",
+    "Request": "messages",
+    "Response": "messages",
+    "UserInfo": "messages",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,221 @@
+"""One request on its way through the server, and what its handlers need of the world."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from dynamo_operator.apiserver import status
+from dynamo_operator.apiserver.messages import JSON_TYPE, Request, Response, UserInfo, to_json
+from dynamo_operator.apiserver.negotiation import Representation
+from dynamo_operator.apiserver.query import Query
+from dynamo_operator.apiserver.resources import Object, Resource, ResourceRegistry
+from dynamo_operator.apiserver.routes import RequestInfo
+from dynamo_operator.apiserver.storage import Storage
+from dynamo_operator.apiserver.yaml_codec import parse_yaml, to_yaml
+from informers.clock import Clock, Random
+
+MAX_BODY_BYTES = 3 * 1024 * 1024
+_NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What handlers act on. Time and randomness come from here only."""
+
+    storage: Storage
+    registry: ResourceRegistry
+    clock: Clock
+    random: Random
+
+    def now(self) -> datetime:
+        """Return the present in UTC."""
+        return self.clock.now().astimezone(UTC)
+
+    def timestamp(self) -> str:
+        """Return the present as metadata shows it."""
+        return rfc3339(self.now())
+
+    def new_uid(self) -> str:
+        """Return a fresh UID."""
+        return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
+
+    def name_suffix(self) -> str:
+        """Return the random end of a generated name."""
+        return "".join(self.random.choice(_NAME_LETTERS) for _ in range(5))
+
+
+@dataclass(slots=True)
+class Call:
+    """One request for a resource.
+
+    Args:
+        authorize: raises 403 unless the user may do that (verb, group, plural, namespace, name,
+            subresource); handlers ask it about what a request implies beyond its own verb.
+        object_uid: set by a handler, for the audit log.
+    """
+
+    request: Request
+    info: RequestInfo
+    resource: Resource
+    user: UserInfo
+    query: Query
+    representation: Representation
+    world: World
+    allowed: Callable[[RequestInfo], bool]
+    warnings: list[str] = field(default_factory=list)
+    object_name: str = ""
+    object_uid: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that the path names; empty for cluster-scoped resources."""
+        return self.info.namespace if self.resource.namespaced else ""
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing shall be stored.
+
+        Raises:
+            StatusError: 422 for a value other than All.
+        """
+        values = self.query.texts("dryRun")
+        for value in values:
+            if value != "All":
+                kind = {"create": "CreateOptions", "patch": "PatchOptions"}.get(
+                    self.info.verb, "UpdateOptions"
+                )
+                error = status.FieldError(
+                    "dryRun",
+                    status.FieldErrorKind.NOT_SUPPORTED,
+                    'supported values: "All"',
+                    values,
+                )
+                raise status.invalid("meta.k8s.io", kind, "", [error])
+        return bool(values)
+
+    @property
+    def field_manager(self) -> str:
+        """Who manages the fields this write sets: the parameter, else the user agent's name."""
+        named = self.query.text("fieldManager")
+        return named or self.request.headers.get("user-agent", "").split("/")[0] or "unknown"
+
+    def not_found(self, name: str = "") -> status.StatusError:
+        """Return the 404 for an object of this resource."""
+        return status.not_found(self.resource.group, self.resource.plural, name or self.info.name)
+
+    def body(self) -> Object:
+        """Decode the body as an object.
+
+        Raises:
+            StatusError: 400, 413 or 415.
+        """
+        value = self.parse_body()
+        if not isinstance(value, dict):
+            raise status.bad_request(
+                "couldn't get version/kind; json parse error: the body is not an object"
+            )
+        return value
+
+    def parse_body(self) -> Any:
+        """Decode the body, which is JSON or YAML by its Content-Type.
+
+        Raises:
+            StatusError: 400, 413 or 415.
+        """
+        if len(self.request.body) > MAX_BODY_BYTES:
+            raise status.request_too_large(MAX_BODY_BYTES)
+        media_type = self.content_type or JSON_TYPE
+        if media_type.endswith("yaml"):
+            return parse_yaml(self.request.body, self.duplicate_field)
+        if not media_type.endswith("json"):
+            raise status.unsupported_media_type((JSON_TYPE, "application/yaml"))
+        return parse_json(self.request.body, self.duplicate_field)
+
+    @property
+    def content_type(self) -> str:
+        """The body's media type without parameters, in lower case."""
+        return self.request.headers.get("content-type", "").split(";")[0].strip().lower()
+
+    @property
+    def field_validation(self) -> str:
+        """Ignore, Warn (the default) or Strict.
+
+        Raises:
+            StatusError: 422 for another value.
+        """
+        value = self.query.text("fieldValidation")
+        if value not in {"", "Ignore", "Warn", "Strict"}:
+            error = status.FieldError(
+                "fieldValidation",
+                status.FieldErrorKind.NOT_SUPPORTED,
+                'supported values: "Ignore", "Strict", "Warn"',
+                value,
+            )
+            raise status.invalid("meta.k8s.io", "CreateOptions", "", [error])
+        return value or "Warn"
+
+    def duplicate_field(self, key: str) -> None:
+        """Note a key that occurs twice in the body."""
+        self.strict_problem(f'duplicate field "{key}"')
+
+    def strict_problem(self, text: str) -> None:
+        """Refuse or warn about something that strict decoding objects to.
+
+        Raises:
+            StatusError: 400 under fieldValidation=Strict.
+        """
+        match self.field_validation:
+            case "Strict":
+                raise status.bad_request(
+                    f'{self.resource.kind} in version "{self.resource.version}" cannot be handled '
+                    f"as a {self.resource.kind}: strict decoding error: {text}"
+                )
+            case "Warn":
+                self.warnings.append(text)
+
+    def answer(self, code: int, data: bytes) -> Response:
+        """Return JSON bytes in the negotiated encoding."""
+        if self.representation.yaml:
+            return Response(code, {"content-type": "application/yaml"}, to_yaml(json.loads(data)))
+        return Response(code, {"content-type": JSON_TYPE}, data)
+
+    def answer_value(self, code: int, value: Any) -> Response:
+        """Return a JSON value in the negotiated encoding."""
+        return self.answer(code, to_json(value))
+
+
+def parse_json(data: bytes, duplicate: Callable[[str], None] = lambda _: None) -> Any:
+    """Decode JSON, reporting keys that occur twice in one object.
+
+    Raises:
+        StatusError: 400.
+    """
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(items)
+        if len(result) != len(items):
+            seen: set[str] = set()
+            for key, _ in items:
+                if key in seen:
+                    duplicate(key)
+                seen.add(key)
+        return result
+
+    try:
+        return json.loads(data, object_pairs_hook=pairs, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise status.bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+
+
+def rfc3339(moment: datetime) -> str:
+    """Return a time in whole seconds, as metadata shows it."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"invalid character in literal {name}")

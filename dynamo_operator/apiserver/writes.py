@@ -1,0 +1,419 @@
+"""Create, update and patch.
+
+Nothing here awaits, so that a read, its checks and the commit are one step for everybody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from dynamo_operator.apiserver import apply, patches, status, strategic_merge
+from dynamo_operator.apiserver.calls import Call, parse_json
+from dynamo_operator.apiserver.messages import Response
+from dynamo_operator.apiserver.object_metadata import (
+    decode_metadata,
+    validate_metadata,
+    validate_metadata_update,
+)
+from dynamo_operator.apiserver.reads import encoder
+from dynamo_operator.apiserver.representation import served_value
+from dynamo_operator.apiserver.resources import Object
+from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
+from dynamo_operator.apiserver.storage import StoredObject
+from dynamo_operator.apiserver.yaml_codec import parse_yaml
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+_GENERATE_NAME_TRIES = 8
+_GENERATE_NAME_PREFIX = 58
+_SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+
+Transform = Callable[[Object], Object]
+
+
+class Admission(Protocol):
+    """Decides about, and may change, what is written; `old` is None on create."""
+
+    def admit(self, call: Call, new: Object, old: Object | None) -> Object:
+        """Return the object to go on with, or raise StatusError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a write did."""
+
+    stored: StoredObject
+    created: bool = False
+
+
+class Writes:
+    """The writing verbs, each through the same chain of admission."""
+
+    def __init__(self, admission: Sequence[Admission]) -> None:
+        self._admission = admission
+
+    def create(self, call: Call) -> Response:
+        """Answer a POST to a collection."""
+        obj = _decode(call, call.body())
+        return respond(call, self.create_object(call, obj))
+
+    def update(self, call: Call) -> Response:
+        """Answer a PUT."""
+        body = _decode(call, call.body())
+        _check_name(call, body)
+
+        def take_body(old: Object) -> Object:
+            _check_uid_precondition(call, body, old)
+            return body
+
+        return respond(call, self.update_object(call, take_body, requires_version=True))
+
+    def patch(self, call: Call) -> Response:
+        """Answer a PATCH of any content type."""
+        if call.content_type == APPLY_PATCH:
+            return respond(call, self._apply(call))
+        if call.query.optional_flag("force") is not None:
+            error = FieldError(
+                "force", FieldErrorKind.FORBIDDEN, "may not be specified for non-apply patch"
+            )
+            raise status.invalid("meta.k8s.io", "PatchOptions", "", [error])
+        transform = self._patch_transform(call)
+        return respond(
+            call, self.update_object(call, lambda old: _decode(call, transform(old), patched=True))
+        )
+
+    def create_object(self, call: Call, obj: Object, *, applied: bool = False) -> Outcome:
+        """Store a new object.
+
+        Args:
+            call: the request.
+            obj: decoded, with its metadata checked for types.
+            applied: whether a server-side apply made it, so that managedFields are complete.
+        """
+        resource, world = call.resource, call.world
+        obj = _placed(call, obj)
+        if obj["metadata"].get("resourceVersion"):
+            raise status.StatusError(
+                500, "", "resourceVersion should not be set on objects to be created"
+            )
+        obj = self._admit(call, _named(call, obj), None)
+        managed = obj["metadata"].get("managedFields")
+        obj = resource.strategy.prepare_create(obj)
+        obj = _with_metadata(obj, **_new_metadata(call, obj, managed))
+        name = obj["metadata"].get("name", "")
+        errors = [
+            *validate_metadata(resource, obj["metadata"]),
+            *resource.strategy.validate_create(obj),
+        ]
+        if errors:
+            raise status.invalid(resource.group, resource.kind, name, errors)
+        if world.storage.get(resource.storage_key, call.namespace, name) is not None:
+            raise status.already_exists(resource.group, resource.plural, name)
+        if not applied:
+            obj = apply.record_update(None, obj, resource.strategy.schema, _writer(call))
+        call.warnings += resource.strategy.warnings(obj, None)
+        kept = _to_storage(call, obj)
+        if call.dry_run:
+            return Outcome(StoredObject(kept, 0), created=True)
+        return Outcome(world.storage.put(resource.storage_key, kept), created=True)
+
+    def update_object(
+        self,
+        call: Call,
+        transform: Transform,
+        *,
+        requires_version: bool = False,
+        applied: bool = False,
+    ) -> Outcome:
+        """Store a changed object, or delete it when its last finalizer has gone.
+
+        Args:
+            call: the request, whose path names the object.
+            transform: makes the new object out of the present one; must not change it in place.
+            requires_version: whether a custom resource must carry its resourceVersion (PUT).
+            applied: whether `transform` is a server-side apply, so that managedFields are complete.
+        """
+        resource, world = call.resource, call.world
+        stored = world.storage.get(resource.storage_key, call.namespace, call.info.name)
+        if stored is None:
+            raise call.not_found()
+        old = served_value(resource, stored)
+        call.object_uid = old["metadata"]["uid"]
+        new = transform(old)
+        _check_version(call, new, old, requires_version=requires_version and resource.custom)
+        new = self._prepared(call, new, old)
+        errors = [
+            *validate_metadata_update(new["metadata"], old["metadata"], resource),
+            *resource.strategy.validate_update(new, old, call.info.subresource),
+        ]
+        if errors:
+            raise status.invalid(resource.group, resource.kind, call.info.name, errors)
+        if not applied:
+            new = apply.record_update(old, new, resource.strategy.schema, _writer(call))
+        call.warnings += resource.strategy.warnings(new, old)
+        return self._commit(call, stored, new, old)
+
+    def _commit(self, call: Call, stored: StoredObject, new: Object, old: Object) -> Outcome:
+        storage, key = call.world.storage, call.resource.storage_key
+        if new == old:
+            return Outcome(stored)
+        kept = _to_storage(call, new)
+        if call.dry_run:
+            return Outcome(StoredObject(kept, stored.resource_version))
+        if finished(kept):
+            removed = storage.remove(key, stored.value)
+            return Outcome(StoredObject(kept, removed.resource_version))
+        return Outcome(storage.put(key, kept))
+
+    def _prepared(self, call: Call, new: Object, old: Object) -> Object:
+        strategy, subresource = call.resource.strategy, call.info.subresource
+        managed = new["metadata"].get("managedFields")
+        new = self._admit(call, _placed(call, _with_system_fields(new, old)), old)
+        new = _with_system_fields(strategy.prepare_update(new, old, subresource), old)
+        generation = old["metadata"].get("generation")
+        if strategy.has_generation and not subresource and strategy.bumps_generation(new, old):
+            generation = (generation or 0) + 1
+        return _with_metadata(new, managedFields=managed, generation=generation)
+
+    def _apply(self, call: Call) -> Outcome:
+        manager = call.query.text("fieldManager")
+        if not manager:
+            error = FieldError(
+                "fieldManager", FieldErrorKind.REQUIRED, "is required for apply patch"
+            )
+            raise status.invalid("meta.k8s.io", "PatchOptions", "", [error])
+        configuration = parse_yaml(call.request.body, call.duplicate_field)
+        if not isinstance(configuration, dict):
+            raise status.bad_request("error decoding YAML: the configuration is not an object")
+        configuration = _decode(call, configuration)
+        _check_name(call, configuration)
+        force, schema = call.query.flag("force"), call.resource.strategy.schema
+        storage, key = call.world.storage, call.resource.storage_key
+        if storage.get(key, call.namespace, call.info.name) is None:
+            return self._apply_create(call, configuration)
+
+        def merge(old: Object) -> Object:
+            _check_uid_precondition(call, configuration, old)
+            return apply.apply(old, configuration, schema, _writer(call), force=force)
+
+        return self.update_object(call, merge, applied=True)
+
+    def _apply_create(self, call: Call, configuration: Object) -> Outcome:
+        resource, info = call.resource, call.info
+        if info.subresource:
+            raise call.not_found()
+        uid = configuration["metadata"].get("uid")
+        if uid:
+            raise status.conflict(
+                resource.group,
+                resource.plural,
+                info.name,
+                f"uid mismatch: the provided object specified uid {uid}, and no existing object "
+                "was found",
+            )
+        create = replace(info, verb="create")
+        if not call.allowed(create):
+            raise status.forbidden(
+                resource.group,
+                resource.plural,
+                info.name,
+                f'User "{call.user.name}" cannot create resource "{resource.plural}" in API group '
+                f'"{resource.group}"',
+            )
+        obj = apply.apply(None, configuration, resource.strategy.schema, _writer(call))
+        return self.create_object(call, obj, applied=True)
+
+    def _patch_transform(self, call: Call) -> Transform:
+        body = parse_json(call.request.body, call.duplicate_field)
+        schema = call.resource.strategy.schema
+        match call.content_type:
+            case t if t == JSON_PATCH:
+                return lambda old: _as_object(patches.json_patch(old, body))
+            case t if t == MERGE_PATCH:
+                return lambda old: _as_object(patches.merge_patch(old, body))
+            case t if t == STRATEGIC_MERGE_PATCH and not call.resource.custom:
+                return lambda old: _as_object(
+                    strategic_merge.strategic_merge_patch(old, body, schema)
+                )
+        offered = [JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH]
+        if call.resource.custom:
+            offered.remove(STRATEGIC_MERGE_PATCH)
+        raise status.unsupported_media_type(offered)
+
+    def _admit(self, call: Call, new: Object, old: Object | None) -> Object:
+        for plugin in self._admission:
+            new = plugin.admit(call, new, old)
+        return new
+
+
+def respond(call: Call, outcome: Outcome) -> Response:
+    """Answer a write with the object."""
+    metadata = outcome.stored.value["metadata"]
+    call.object_uid = metadata.get("uid", "")
+    call.object_name = metadata["name"]
+    return call.answer(201 if outcome.created else 200, encoder(call).object(outcome.stored))
+
+
+def finished(obj: Object) -> bool:
+    """Whether nothing keeps a deleted object any longer."""
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    if obj["kind"] == "Namespace" and obj["apiVersion"] == "v1" and obj["spec"].get("finalizers"):
+        return False
+    return not metadata.get("deletionGracePeriodSeconds")
+
+
+def _decode(call: Call, obj: Object, *, patched: bool = False) -> Object:
+    """Check that the body is an object of this kind, and the types of its metadata."""
+    resource = call.resource
+    if not resource.custom and not patched:
+        obj = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+    if not obj.get("kind"):
+        raise status.bad_request("Object 'Kind' is missing in the body of the request")
+    api_version = obj.get("apiVersion") or ""
+    if api_version != resource.api_version:
+        raise status.bad_request(
+            f"the API version in the data ({api_version}) does not match the expected API version "
+            f"({resource.api_version})"
+        )
+    if obj["kind"] != resource.kind:
+        raise status.bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): the kind in "
+            f"the data is {obj['kind']}"
+        )
+    decoded, unknown = decode_metadata(obj)
+    if call.field_validation != "Ignore":
+        paths = dict.fromkeys([*unknown, *resource.strategy.unknown_fields(obj)])
+        if paths:
+            _report_unknown(call, list(paths))
+    return decoded
+
+
+def _report_unknown(call: Call, paths: list[str]) -> None:
+    if call.field_validation == "Strict":
+        call.strict_problem(", ".join(f'unknown field "{path}"' for path in paths))
+    for path in paths:
+        call.strict_problem(f'unknown field "{path}"')
+
+
+def _placed(call: Call, obj: Object) -> Object:
+    """Return the object within the namespace of the path."""
+    given = obj["metadata"].get("namespace", "")
+    if not call.resource.namespaced:
+        return _with_metadata(obj, namespace=None)
+    if given and given != call.namespace:
+        raise status.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    return _with_metadata(obj, namespace=call.namespace)
+
+
+def _check_name(call: Call, obj: Object) -> None:
+    name = obj["metadata"].get("name", "")
+    if name and name != call.info.name:
+        raise status.bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({call.info.name})"
+        )
+    obj["metadata"]["name"] = call.info.name
+
+
+def _check_uid_precondition(call: Call, new: Object, old: Object) -> None:
+    wanted, found = new["metadata"].get("uid"), old["metadata"]["uid"]
+    if wanted and wanted != found:
+        group, plural, name = call.resource.group, call.resource.plural, call.info.name
+        path = "/".join(filter(None, ("/registry", plural, call.namespace, name)))
+        raise status.conflict(
+            group,
+            plural,
+            name,
+            f"StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, "
+            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in "
+            f"object meta: {found}",
+        )
+
+
+def _check_version(call: Call, new: Object, old: Object, *, requires_version: bool) -> None:
+    resource, name = call.resource, call.info.name
+    version = new["metadata"].get("resourceVersion")
+    if not version or version == "0":
+        if requires_version:
+            error = FieldError(
+                "metadata.resourceVersion",
+                FieldErrorKind.INVALID,
+                "must be specified for an update",
+                0,
+            )
+            raise status.invalid(resource.group, resource.kind, name, [error])
+    elif version != old["metadata"]["resourceVersion"]:
+        raise status.stale_object(resource.group, resource.plural, name)
+
+
+def _named(call: Call, obj: Object) -> Object:
+    metadata = obj["metadata"]
+    prefix = metadata.get("generateName", "")
+    if metadata.get("name") or not prefix:
+        return obj
+    world, key = call.world, call.resource.storage_key
+    name = ""
+    for _ in range(_GENERATE_NAME_TRIES):
+        name = prefix[:_GENERATE_NAME_PREFIX] + world.name_suffix()
+        if world.storage.get(key, call.namespace, name) is None:
+            break
+    return _with_metadata(obj, name=name)
+
+
+def _new_metadata(call: Call, obj: Object, managed: Any) -> dict[str, Any]:
+    return {
+        "uid": call.world.new_uid(),
+        "creationTimestamp": call.world.timestamp(),
+        "generation": 1 if call.resource.strategy.has_generation else None,
+        "deletionTimestamp": None,
+        "deletionGracePeriodSeconds": None,
+        "selfLink": None,
+        "managedFields": managed,
+    }
+
+
+def _with_system_fields(new: Object, old: Object) -> Object:
+    """Return `new` with what only the server sets; a uid given in a patch stays, to be refused."""
+    fields = {field: old["metadata"].get(field) for field in _SYSTEM_FIELDS}
+    fields["uid"] = new["metadata"].get("uid") or fields["uid"]
+    return _with_metadata(
+        new, **fields, resourceVersion=old["metadata"]["resourceVersion"], selfLink=None
+    )
+
+
+def _with_metadata(obj: Object, **fields: Any) -> Object:
+    """Return a copy with metadata fields set, or dropped where None."""
+    metadata = {**obj["metadata"], **fields}
+    return {**obj, "metadata": {k: v for k, v in metadata.items() if v is not None}}
+
+
+def _to_storage(call: Call, obj: Object) -> Object:
+    resource = call.resource
+    if resource.to_storage is not None:
+        return resource.to_storage(obj)
+    if resource.storage_api_version:
+        return {**obj, "apiVersion": resource.storage_api_version}
+    return obj
+
+
+def _writer(call: Call) -> apply.Writer:
+    return apply.Writer(
+        manager=call.field_manager,
+        now=call.world.now(),
+        subresource=call.info.subresource,
+        has_status="status" in call.resource.subresources,
+    )
+
+
+def _as_object(value: Any) -> Object:
+    if not isinstance(value, dict):
+        raise patches.patch_rejected("the patched value is not an object")
+    return value
