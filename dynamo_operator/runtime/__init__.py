@@ -3,3 +3,132 @@
 Names are exported lazily (PEP 562): importing `dynamo_operator.runtime.client` alone loads neither
 manager, controllers nor cache.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dynamo_operator.runtime.cache import (
+        Cache,
+        CacheError,
+        CacheNotStartedError,
+        CacheSyncError,
+        NotCachedError,
+    )
+    from dynamo_operator.runtime.cached_reader import CachedReader
+    from dynamo_operator.runtime.client import Client, Reader
+    from dynamo_operator.runtime.controller import Controller
+    from dynamo_operator.runtime.enqueue import (
+        Enqueue,
+        by_label,
+        enqueue_mapped,
+        enqueue_owner,
+        enqueue_self,
+    )
+    from dynamo_operator.runtime.event_recorder import EventRecorder
+    from dynamo_operator.runtime.health import HealthCheck
+    from dynamo_operator.runtime.http_server import HttpServer, ServingCertificate
+    from dynamo_operator.runtime.log_context import current_reconcile_id
+    from dynamo_operator.runtime.manager import (
+        Manager,
+        ManagerStateError,
+        Runnable,
+        ShutdownTimeoutError,
+    )
+    from dynamo_operator.runtime.metrics import Metrics
+    from dynamo_operator.runtime.models import KubeModel, KubeStruct, ObjectMeta
+    from dynamo_operator.runtime.permissions import Permission
+    from dynamo_operator.runtime.predicates import (
+        Predicate,
+        and_,
+        annotations_changed,
+        generation_changed,
+        label_selector,
+        labels_changed,
+        not_,
+        or_,
+        resource_version_changed,
+    )
+    from dynamo_operator.runtime.reconciler import Reconciler, Result, TerminalError
+    from dynamo_operator.runtime.sources import Channel, Watch
+
+__all__ = [
+    "Cache",
+    "CacheError",
+    "CacheNotStartedError",
+    "CacheSyncError",
+    "CachedReader",
+    "Channel",
+    "Client",
+    "Controller",
+    "Enqueue",
+    "EventRecorder",
+    "HealthCheck",
+    "HttpServer",
+    "KubeModel",
+    "KubeStruct",
+    "Manager",
+    "ManagerStateError",
+    "Metrics",
+    "NotCachedError",
+    "ObjectMeta",
+    "Permission",
+    "Predicate",
+    "Reader",
+    "Reconciler",
+    "Result",
+    "Runnable",
+    "ServingCertificate",
+    "ShutdownTimeoutError",
+    "TerminalError",
+    "Watch",
+    "and_",
+    "annotations_changed",
+    "by_label",
+    "current_reconcile_id",
+    "enqueue_mapped",
+    "enqueue_owner",
+    "enqueue_self",
+    "generation_changed",
+    "label_selector",
+    "labels_changed",
+    "not_",
+    "or_",
+    "resource_version_changed",
+]
+
+_MODULES = {
+    "cache": "Cache CacheError CacheNotStartedError CacheSyncError NotCachedError",
+    "cached_reader": "CachedReader",
+    "client": "Client Reader",
+    "controller": "Controller",
+    "enqueue": "Enqueue by_label enqueue_mapped enqueue_owner enqueue_self",
+    "event_recorder": "EventRecorder",
+    "health": "HealthCheck",
+    "http_server": "HttpServer ServingCertificate",
+    "log_context": "current_reconcile_id",
+    "manager": "Manager ManagerStateError Runnable ShutdownTimeoutError",
+    "metrics": "Metrics",
+    "models": "KubeModel KubeStruct ObjectMeta",
+    "permissions": "Permission",
+    "predicates": (
+        "Predicate and_ annotations_changed generation_changed label_selector labels_changed "
+        "not_ or_ resource_version_changed"
+    ),
+    "reconciler": "Reconciler Result TerminalError",
+    "sources": "Channel Watch",
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

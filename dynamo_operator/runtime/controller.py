@@ -1,0 +1,117 @@
+"""Controllers, declared: what is watched, what is owned, and who reconciles it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from dynamo_operator.runtime.client.client import Client
+from dynamo_operator.runtime.client.codec import resource_type_of
+from dynamo_operator.runtime.client.reader import Reader
+from dynamo_operator.runtime.enqueue import enqueue_owner, enqueue_self
+from dynamo_operator.runtime.models import KubeModel
+from dynamo_operator.runtime.predicates import Predicate
+from dynamo_operator.runtime.reconciler import Reconciler
+from dynamo_operator.runtime.sources import Channel, Watch
+from informers.clock import Random
+from informers.indexers import Index
+from informers.objects import ObjectKey, ResourceType
+from informers.rate_limiters import ItemExponential, RateLimiter, WithJitter
+
+Kind = type[KubeModel] | ResourceType
+ReconcilerFactory = Callable[[Reader, Client], Reconciler]
+
+CACHE_SYNC_TIMEOUT_SECONDS: Final = 120.0
+
+
+class Controller:
+    """A declaration: one kind, what else concerns its objects, and their reconciler.
+
+    Args:
+        kind: the kind that keys name; watched.
+        reconciler: who is called, or what makes it from `(reader, client)`: a class or a function.
+        owns: kinds whose objects concern the object that is their controller.
+        watches: any other kind that concerns objects of `kind`.
+        channels: triggers from outside the cluster.
+        indexes: further indexes of the cache of `kind`.
+        name: for logs and metrics; by default the kind in lower case. One manager has no two
+            controllers of one name.
+        field_manager: whom the reconciler's writes are attributed to; by default `name`.
+        predicates: which changes of `kind` itself matter.
+        event_filters: which changes matter in all watches; asked before the watches' predicates.
+        max_concurrent_reconciles: how many keys are reconciled at once; one key never is.
+        reconcile_timeout_seconds: time limit of one reconcile.
+        poll_every_seconds: reconcile every object that often, give or take a tenth, at low
+            priority, for what the cluster does not tell.
+        cache_sync_timeout_seconds: how long the watched kinds may take to arrive.
+        rate_limiter: makes the delays of keys that fail; by default 5 ms, doubled up to 1000 s,
+            each stretched at random by up to a half.
+        needs_leadership: whether it runs in the leader only.
+
+    Example:
+        >>> Controller(Widget, owns=[ConfigMap], reconciler=WidgetReconciler)
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        *,
+        reconciler: Reconciler | ReconcilerFactory,
+        owns: Sequence[Kind] = (),
+        watches: Sequence[Watch] = (),
+        channels: Sequence[Channel] = (),
+        indexes: Sequence[Index] = (),
+        name: str = "",
+        field_manager: str = "",
+        predicates: Sequence[Predicate] = (),
+        event_filters: Sequence[Predicate] = (),
+        max_concurrent_reconciles: int = 1,
+        reconcile_timeout_seconds: float | None = None,
+        poll_every_seconds: float | None = None,
+        cache_sync_timeout_seconds: float = CACHE_SYNC_TIMEOUT_SECONDS,
+        rate_limiter: Callable[[Random], RateLimiter[ObjectKey]] | None = None,
+        needs_leadership: bool = True,
+    ) -> None:
+        self.resource_type = resource_type_of(kind)
+        self.name = name or self.resource_type.kind.lower()
+        self.field_manager = field_manager or self.name
+        self.reconciler = reconciler
+        self.watches = (
+            Watch(kind, enqueue=enqueue_self, predicates=predicates),
+            *(Watch(owned, enqueue=enqueue_owner(kind)) for owned in owns),
+            *watches,
+        )
+        self.channels = tuple(channels)
+        self.indexes = tuple(indexes)
+        self.event_filters = tuple(event_filters)
+        self.max_concurrent_reconciles = max_concurrent_reconciles
+        self.reconcile_timeout_seconds = reconcile_timeout_seconds
+        self.poll_every_seconds = poll_every_seconds
+        self.cache_sync_timeout_seconds = cache_sync_timeout_seconds
+        self.rate_limiter = rate_limiter or _default_rate_limiter
+        self.needs_leadership = needs_leadership
+        self._check([resource_type_of(owned) for owned in owns])
+
+    def _check(self, owned: Sequence[ResourceType]) -> None:
+        what = f"controller {self.name!r}"
+        if self.max_concurrent_reconciles < 1:
+            raise ValueError(
+                f"{what}: max_concurrent_reconciles={self.max_concurrent_reconciles}: "
+                "must be at least 1"
+            )
+        for option in (
+            "reconcile_timeout_seconds",
+            "poll_every_seconds",
+            "cache_sync_timeout_seconds",
+        ):
+            seconds = getattr(self, option)
+            if seconds is not None and not 0 < seconds < float("inf"):
+                raise ValueError(f"{what}: {option}={seconds}: must be a positive number")
+        if len(set(owned)) != len(owned):
+            raise ValueError(f"{what}: owns: names a kind twice")
+        if self.resource_type in owned:
+            raise ValueError(f"{what}: owns: {self.resource_type} is the controller's own kind")
+
+
+def _default_rate_limiter(random: Random) -> RateLimiter[ObjectKey]:
+    return WithJitter(ItemExponential(), random)

@@ -1,0 +1,371 @@
+"""The manager: starts what an operator consists of in order, and stops it in the reverse order.
+
+    health and metrics servers       listening
+      event recorder                 running
+        cache                        every declared type is there
+          other runnables            started
+            leader-bound runnables   started; controllers are among them
+
+Each line is a task group inside the one above, so that it can rely on those above for as long as it
+runs. An error of any runnable stops everything, and `run` raises that error. On stop, controllers
+take no new keys and finish the reconciles in progress; whoever still runs after the grace period is
+cancelled again and named in an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from enum import Enum
+from typing import Any, Final, Protocol
+
+import structlog
+
+from dynamo_operator.runtime.builder import ControllerParts, build
+from dynamo_operator.runtime.cache import Cache, CacheSyncError
+from dynamo_operator.runtime.cached_reader import CachedReader
+from dynamo_operator.runtime.client.client import Client
+from dynamo_operator.runtime.client.rest import HttpRequest, HttpResponse
+from dynamo_operator.runtime.client.uncached_reader import UncachedReader
+from dynamo_operator.runtime.controller import Controller
+from dynamo_operator.runtime.event_recorder import EventRecorder
+from dynamo_operator.runtime.health import HealthCheck, HealthEndpoint
+from dynamo_operator.runtime.http_server import HttpServer
+from dynamo_operator.runtime.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
+from dynamo_operator.runtime.metrics import Metrics
+from dynamo_operator.runtime.permissions import Permission
+from dynamo_operator.runtime.running_controller import RunningController
+from informers.clock import Clock, Random, SystemClock, system_random
+
+GRACEFUL_SHUTDOWN_SECONDS: Final = 30.0
+
+MANAGER_PERMISSIONS: Final = (Permission("events.k8s.io", ("events",), ("create", "patch")),)
+"""What a manager itself does, beside its controllers."""
+
+_log = structlog.get_logger(__name__)
+
+
+class ManagerStateError(RuntimeError):
+    """Something was asked of a manager at the wrong time of its life."""
+
+
+class ShutdownTimeoutError(RuntimeError):
+    """Runnables were still running at the end of the grace period; names them."""
+
+
+class Runnable(Protocol):
+    """Anything that a manager runs.
+
+    A class may leave `needs_leadership` out: it is then taken as true, the safe side.
+    """
+
+    async def run(self) -> None:
+        """Work until cancelled, or return when there is nothing more to do."""
+
+
+class _State(Enum):
+    NEW = "new"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+
+
+class Manager:
+    """Runs controllers and other runnables on one cluster.
+
+    It leaves signals, environment, logging and the event loop alone, and several can live in one
+    process.
+
+    Args:
+        client: speaks to the cluster; the caller closes it.
+        namespaces: restricts caches to these; empty for all namespaces.
+        health_address: `host:port` of /healthz and /readyz; None for neither.
+        metrics_address: `host:port` of /metrics, which may be the same; None for none.
+        graceful_shutdown_seconds: how long a stop waits before it cancels what still runs.
+        clock: time of everything inside.
+        random: randomness of everything inside.
+        name: of the operator, for events; by default the client's field manager.
+        identity: which instance of it this is, e.g. the Pod's name.
+
+    Example:
+        >>> async def main(client: Client) -> None:
+        ...     manager = Manager(client)
+        ...     manager.add(Controller(Widget, owns=[ConfigMap], reconciler=WidgetReconciler))
+        ...     await manager.run()
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespaces: Sequence[str] = (),
+        health_address: str | None = None,
+        metrics_address: str | None = None,
+        graceful_shutdown_seconds: float = GRACEFUL_SHUTDOWN_SECONDS,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        name: str = "",
+        identity: str = "",
+    ) -> None:
+        self.clock = clock = clock or SystemClock()
+        self.random = random = random or system_random()
+        self.name = name or client.field_manager
+        self.metrics = Metrics()
+        counted = client.with_request_observer(self.metrics.request_answered)
+        self.cache = Cache(
+            counted, namespaces=namespaces, clock=clock, random=random, metrics=self.metrics
+        )
+        self.client = counted.with_write_observer(self.cache.wrote)
+        self.reader = CachedReader(self.cache, counted)
+        self.uncached_reader = UncachedReader(counted)
+        self.events = EventRecorder(
+            counted,
+            clock=clock,
+            reporting_controller=self.name,
+            reporting_instance=identity or self.name,
+            dropped=self.metrics.event_dropped,
+        )
+        self.healthz = HealthEndpoint("/healthz")
+        self.readyz = HealthEndpoint("/readyz")
+        self.readyz.add("informers", self._check_informers)
+        self._servers = self._make_servers(health_address, metrics_address)
+        self._parts = ControllerParts(
+            self.cache, self.reader, self.client, self.metrics, clock, random
+        )
+        self._grace = graceful_shutdown_seconds
+        self._failures = _Failures()
+        self._infrastructure = _RunnableGroup(self._failures)
+        self._caches = _RunnableGroup(self._failures)
+        self._others = _RunnableGroup(self._failures)
+        self._leader_bound = _RunnableGroup(self._failures)
+        self._controllers: set[str] = set()
+        self._state = _State.NEW
+        self._synced = asyncio.Event()
+        self._grace_timer: asyncio.TimerHandle | None = None
+        self._late: list[str] = []
+
+    def add(self, runnable: Controller | Runnable) -> None:
+        """Run something with the manager; if it runs already, at once.
+
+        Raises:
+            ValueError: a controller of that name is there.
+            ManagerStateError: the manager is stopping or has stopped.
+        """
+        if self._state in (_State.STOPPING, _State.STOPPED):
+            raise ManagerStateError(f"manager {self.name!r}: has begun to stop: cannot add to it")
+        if isinstance(runnable, Controller):
+            if runnable.name in self._controllers:
+                raise ValueError(
+                    f"controller {runnable.name!r}: the manager has one of that name: "
+                    "give it another with name="
+                )
+            self._controllers.add(runnable.name)
+            runnable = build(runnable, self._parts)
+        leader_bound = getattr(runnable, "needs_leadership", True)
+        (self._leader_bound if leader_bound else self._others).add(runnable)
+
+    def add_healthz_check(self, name: str, check: HealthCheck) -> None:
+        """Add a check to /healthz; it raises when the process should be restarted."""
+        self.healthz.add(name, check)
+
+    def add_readyz_check(self, name: str, check: HealthCheck) -> None:
+        """Add a check to /readyz; it raises when the process should get no traffic."""
+        self.readyz.add(name, check)
+
+    @property
+    def addresses(self) -> dict[str, int]:
+        """Ports of the servers that listen, by configured address."""
+        return {address: server.port for address, server in self._servers.items()}
+
+    async def run(self) -> None:
+        """Run everything until cancelled or until something fails; once only.
+
+        Raises:
+            ManagerStateError: it ran before.
+            ShutdownTimeoutError: after a stop, something outlived the grace period.
+            Exception: whatever a runnable raised first.
+        """
+        if self._state is not _State.NEW:
+            raise ManagerStateError(f"manager {self.name!r}: was started already")
+        self._state = _State.RUNNING
+        failure: BaseException | None = None
+        try:
+            async with AsyncExitStack() as stack:
+                try:
+                    await self._start(stack)
+                    await asyncio.Event().wait()
+                finally:
+                    self._begin_stop()
+        except BaseExceptionGroup as group:
+            failure = self._failures.first or first_leaf(group)
+        finally:
+            self._end_stop()
+        if failure is not None:
+            raise failure
+
+    async def wait_synced(self) -> None:
+        """Wait until the caches are filled and everything is started.
+
+        Raises:
+            ManagerStateError: the manager stopped before that.
+        """
+        await self._synced.wait()
+        if self._state is not _State.RUNNING:
+            raise ManagerStateError(f"manager {self.name!r}: does not run any more")
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Manager]:
+        """Run the manager inside the block: synced at its begin, stopped after its end.
+
+        An error of the manager cancels the block and is raised from it.
+        """
+        raised: BaseException | None = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(self.run(), name=f"manager {self.name}")
+                try:
+                    await self.wait_synced()
+                    yield self
+                except BaseException as error:
+                    raised = error
+                    raise
+                finally:
+                    task.cancel()
+        except BaseExceptionGroup as failures:
+            if raised is None or isinstance(raised, asyncio.CancelledError | ManagerStateError):
+                raised = first_leaf(failures)
+        if raised is not None:
+            raise raised
+
+    async def _start(self, stack: AsyncExitStack) -> None:
+        for server in self._servers.values():
+            await stack.enter_async_context(server)
+            self._infrastructure.add(server)
+        self._infrastructure.add(self.events)
+        await stack.enter_async_context(self._infrastructure)
+        self._caches.add(self.cache)
+        await stack.enter_async_context(self._caches)
+        await self._wait_caches_synced()
+        await stack.enter_async_context(self._others)
+        await stack.enter_async_context(self._leader_bound)
+        self._synced.set()
+
+    async def _wait_caches_synced(self) -> None:
+        controllers = [r for r in self._leader_bound if isinstance(r, RunningController)]
+        controllers += [r for r in self._others if isinstance(r, RunningController)]
+        async with asyncio.TaskGroup() as group:
+            for controller in controllers:
+                group.create_task(controller.wait_synced())
+        await self.cache.wait_synced()
+
+    def _begin_stop(self) -> None:
+        self._state = _State.STOPPING
+        self._failures.stopping = True
+        if self._grace < float("inf"):
+            loop = asyncio.get_running_loop()
+            self._grace_timer = loop.call_later(self._grace, self._end_grace)
+
+    def _end_grace(self) -> None:
+        """Cancel a second time: controllers then cancel their reconciles."""
+        for group in (self._leader_bound, self._others, self._caches, self._infrastructure):
+            self._late += group.cancel()
+
+    def _end_stop(self) -> None:
+        self._state = _State.STOPPED
+        self._synced.set()
+        if self._grace_timer is not None:
+            self._grace_timer.cancel()
+        if self._late and self._failures.first is None:
+            raise ShutdownTimeoutError(
+                f"manager {self.name!r}: still running after the grace period of "
+                f"{self._grace:g} s: {', '.join(self._late)}"
+            )
+
+    def _make_servers(self, health: str | None, metrics: str | None) -> dict[str, HttpServer]:
+        servers = {address: HttpServer(address) for address in (health, metrics) if address}
+        if health:
+            self.healthz.mount(servers[health])
+            self.readyz.mount(servers[health])
+        if metrics:
+            servers[metrics].route("GET", "/metrics", self._answer_metrics)
+        return servers
+
+    async def _answer_metrics(self, _request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, {"content-type": METRICS_CONTENT_TYPE}, self.metrics.render())
+
+    async def _check_informers(self) -> None:
+        if self._state is not _State.RUNNING:
+            raise ManagerStateError(f"manager {self.name!r}: is {self._state.value}")
+        unsynced = self.cache.unsynced()
+        if unsynced:
+            raise CacheSyncError("; ".join(unsynced))
+        if not self._synced.is_set():
+            raise ManagerStateError(f"manager {self.name!r}: is starting")
+
+
+class _Failures:
+    """The first error of any runnable; later ones, and those during a stop, are logged only."""
+
+    def __init__(self) -> None:
+        self.first: Exception | None = None
+        self.stopping = False
+
+    async def watch(self, runnable: Runnable, name: str) -> None:
+        try:
+            await runnable.run()
+        except Exception as error:
+            if self.first is None and not self.stopping:
+                self.first = error
+                raise
+            _log.error("runnable failed while stopping", runnable=name, exc_info=error)
+
+
+class _RunnableGroup:
+    """Runnables that start and stop together: collected before the start, started at once after."""
+
+    def __init__(self, failures: _Failures) -> None:
+        self._failures = failures
+        self._collected: list[Runnable] = []
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __iter__(self) -> Iterator[Runnable]:
+        return iter(self._collected)
+
+    def add(self, runnable: Runnable) -> None:
+        if self._group is None:
+            self._collected.append(runnable)
+        else:
+            self._start(self._group, runnable)
+
+    def cancel(self) -> list[str]:
+        """Cancel whatever still runs and return its names."""
+        running = [task for task in self._tasks if not task.done()]
+        for task in running:
+            task.cancel()
+        return [task.get_name() for task in running]
+
+    async def __aenter__(self) -> None:
+        self._group = asyncio.TaskGroup()
+        await self._group.__aenter__()
+        for runnable in self._collected:
+            self._start(self._group, runnable)
+        self._collected.clear()
+
+    async def __aexit__(self, *error: Any) -> None:
+        assert self._group is not None
+        await self._group.__aexit__(*error)
+
+    def _start(self, group: asyncio.TaskGroup, runnable: Runnable) -> None:
+        name = getattr(runnable, "name", "") or type(runnable).__name__
+        task = group.create_task(self._failures.watch(runnable, name), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def first_leaf(error: BaseException) -> BaseException:
+    """Return the first error in a group of groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,285 @@
+"""Prometheus metrics of one manager, under controller-runtime's names.
+
+Each manager has its own registry, so several live in one process. prometheus-client is imported
+when a `Metrics` is made, not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from informers.objects import ObjectKey, ResourceType
+from informers.observers import InformerObserver, QueueObserver
+from informers.work_queue import WorkQueueStatistics
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.metrics_core import Metric
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+RESULTS: Final = ("success", "error", "requeue", "requeue_after")
+
+_RECONCILE_BUCKETS: Final = (
+    *(
+        0.005,
+        0.01,
+        0.025,
+        0.05,
+        0.1,
+        0.15,
+        0.2,
+        0.25,
+        0.3,
+        0.35,
+        0.4,
+        0.45,
+        0.5,
+        0.6,
+        0.7,
+        0.8,
+        0.9,
+    ),
+    *(1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60),
+)
+_QUEUE_BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 4))
+_WAIT_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_MOST_PRIORITIES: Final = 25
+
+
+_Setter = Callable[[float], None]
+
+
+class Metrics:
+    """Every series of one manager; `render` gives the exposition text."""
+
+    def __init__(self) -> None:
+        from prometheus_client import (
+            CollectorRegistry,
+            Counter,
+            Gauge,
+            Histogram,
+            PlatformCollector,
+            ProcessCollector,
+        )
+
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, labels, registry=registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(name, text, labels, registry=registry)
+
+        def histogram(name: str, text: str, buckets: Iterable[float], *labels: str) -> Histogram:
+            return Histogram(name, text, labels, registry=registry, buckets=tuple(buckets))
+
+        prefix, by = "controller_runtime_", "controller"
+        self.reconcile_total = counter(
+            f"{prefix}reconcile_total", "Reconciles by result.", by, "result"
+        )
+        self.reconcile_errors = counter(
+            f"{prefix}reconcile_errors_total", "Reconciles that failed.", by
+        )
+        self.terminal_errors = counter(
+            f"{prefix}terminal_reconcile_errors_total", "Reconciles that failed for good.", by
+        )
+        self.reconcile_panics = counter(
+            f"{prefix}reconcile_panics_total", "Reconciles that failed by a defect.", by
+        )
+        self.reconcile_timeouts = counter(
+            f"{prefix}reconcile_timeouts_total", "Reconciles that hit their time limit.", by
+        )
+        self.reconcile_time = histogram(
+            f"{prefix}reconcile_time_seconds", "Length of a reconcile.", _RECONCILE_BUCKETS, by
+        )
+        self.max_concurrent = gauge(
+            f"{prefix}max_concurrent_reconciles", "Most reconciles at once.", by
+        )
+        self.active_workers = gauge(f"{prefix}active_workers", "Workers that reconcile now.", by)
+
+        queue = ("name", by)
+        self.queue_depth = gauge("workqueue_depth", "Items ready to be taken.", *queue, "priority")
+        self.queue_adds = counter("workqueue_adds_total", "Items that became ready.", *queue)
+        self.queue_duration = histogram(
+            "workqueue_queue_duration_seconds", "From ready to taken.", _QUEUE_BUCKETS, *queue
+        )
+        self.work_duration = histogram(
+            "workqueue_work_duration_seconds", "From taken to done.", _QUEUE_BUCKETS, *queue
+        )
+        self.unfinished_work = gauge(
+            "workqueue_unfinished_work_seconds", "Ages of the items in progress, summed.", *queue
+        )
+        self.longest_running = gauge(
+            "workqueue_longest_running_processor_seconds", "Oldest item in progress.", *queue
+        )
+        self.queue_retries = counter("workqueue_retries_total", "Delayed additions.", *queue)
+
+        self.client_requests = counter(
+            "rest_client_requests_total", "Requests to the API server.", "code", "method", "host"
+        )
+
+        informer = ("resource", "namespace")
+        self.informer_objects = gauge("informer_objects", "Objects held.", *informer)
+        self.informer_bytes = gauge("informer_bytes", "JSON bytes held.", *informer)
+        self.informer_lists = counter(
+            "informer_lists_total", "Full lists taken.", *informer, "reason"
+        )
+        self.informer_watches = counter(
+            "informer_watches_total", "Watches ended.", *informer, "reason"
+        )
+        self.informer_errors = counter(
+            "informer_errors_total", "Lists and watches that failed.", *informer
+        )
+        self.handler_errors = counter(
+            "informer_handler_errors_total", "Events lost to a failing handler.", *informer
+        )
+        self.own_write_wait = histogram(
+            "cache_own_write_wait_seconds",
+            "How long reads and reconciles waited for the cache to show an own write.",
+            _WAIT_BUCKETS,
+            "resource",
+            "outcome",
+        )
+        self.events_dropped = counter("events_dropped_total", "Events dropped unsent.", "reason")
+
+    def controller(self, name: str, max_concurrent_reconciles: int) -> ControllerMetrics:
+        """Return the series of one controller, all existing from now on."""
+        self.max_concurrent.labels(name).set(max_concurrent_reconciles)
+        return ControllerMetrics(self, name)
+
+    def queue(self, name: str) -> QueueMetrics:
+        """Return the observer that counts for one controller's queue."""
+        return QueueMetrics(self, name)
+
+    def informer(self, resource_type: ResourceType, namespace: str) -> InformerMetrics:
+        """Return the observer that counts for one informer."""
+        return InformerMetrics(self, str(resource_type), namespace)
+
+    def own_write_waited(self, resource_type: ResourceType, seconds: float, outcome: str) -> None:
+        """Count one wait for an own write; `outcome` is seen or timeout."""
+        self.own_write_wait.labels(str(resource_type), outcome).observe(seconds)
+
+    def request_answered(self, code: str, method: str, host: str, _seconds: float) -> None:
+        """Count one request to the API server; a client's request observer."""
+        self.client_requests.labels(code, method, host).inc()
+
+    def event_dropped(self, reason: str) -> None:
+        """Count an event that will not be sent."""
+        self.events_dropped.labels(reason).inc()
+
+    def render(self) -> bytes:
+        """Return the exposition text, without the `_created` series that Go has no notion of."""
+        from prometheus_client import generate_latest
+
+        return generate_latest(_WithoutCreated(self.registry))
+
+
+class ControllerMetrics:
+    """What a reconcile loop reports; the series are looked up once."""
+
+    def __init__(self, metrics: Metrics, name: str) -> None:
+        results = {result: metrics.reconcile_total.labels(name, result) for result in RESULTS}
+        self._results = {result: series.inc for result, series in results.items()}
+        self._time = metrics.reconcile_time.labels(name).observe
+        self.errors = metrics.reconcile_errors.labels(name)
+        self.terminal_errors = metrics.terminal_errors.labels(name)
+        self.panics = metrics.reconcile_panics.labels(name)
+        self.timeouts = metrics.reconcile_timeouts.labels(name)
+        self.active_workers = metrics.active_workers.labels(name)
+        self._unfinished = metrics.unfinished_work.labels(name, name)
+        self._longest = metrics.longest_running.labels(name, name)
+
+    def reconciled(self, result: str, seconds: float) -> None:
+        """Count one finished attempt."""
+        self._results[result]()
+        self._time(seconds)
+
+    def watch_queue(self, statistics: Callable[[], WorkQueueStatistics]) -> None:
+        """Ask the queue at each scrape for the ages of what is in progress."""
+        self._unfinished.set_function(lambda: statistics().unfinished_seconds)
+        self._longest.set_function(lambda: statistics().longest_processing_seconds)
+
+
+class QueueMetrics(QueueObserver):
+    """Counts what one work queue does."""
+
+    def __init__(self, metrics: Metrics, name: str) -> None:
+        self._depth = metrics.queue_depth
+        self._name = name
+        self._depths: dict[int, _Setter] = {}
+        self._added = metrics.queue_adds.labels(name, name).inc
+        self._retried = metrics.queue_retries.labels(name, name).inc
+        self._waited = metrics.queue_duration.labels(name, name).observe
+        self._worked = metrics.work_duration.labels(name, name).observe
+
+    def depth_changed(self, priority: int, depth: int) -> None:
+        """Set the depth gauge of that priority."""
+        set_depth = self._depths.get(priority)
+        if set_depth is None:
+            few = len(self._depths) < _MOST_PRIORITIES
+            label = str(priority) if few else "exceeded_cardinality_limit"
+            set_depth = self._depth.labels(self._name, self._name, label).set
+            self._depths[priority] = set_depth
+        set_depth(depth)
+
+    def added(self) -> None:
+        """Count an item that became ready."""
+        self._added()
+
+    def retried(self) -> None:
+        """Count an addition with a delay."""
+        self._retried()
+
+    def taken(self, waited_seconds: float) -> None:
+        """Observe how long an item was ready."""
+        self._waited(waited_seconds)
+
+    def finished(self, worked_seconds: float) -> None:
+        """Observe how long an item was worked on."""
+        self._worked(worked_seconds)
+
+
+class InformerMetrics(InformerObserver):
+    """Counts what one informer does."""
+
+    def __init__(self, metrics: Metrics, resource: str, namespace: str) -> None:
+        self._metrics = metrics
+        self._labels = (resource, namespace)
+        self._set_objects = metrics.informer_objects.labels(resource, namespace).set
+        self._set_bytes = metrics.informer_bytes.labels(resource, namespace).set
+
+    def listed(self, resource_type: ResourceType, objects: int, reason: str) -> None:
+        """Count a full list."""
+        self._metrics.informer_lists.labels(*self._labels, reason).inc()
+
+    def watch_ended(self, resource_type: ResourceType, reason: str) -> None:
+        """Count a watch that ended."""
+        self._metrics.informer_watches.labels(*self._labels, reason).inc()
+
+    def failed(
+        self, resource_type: ResourceType, error: Exception, retry_in_seconds: float
+    ) -> None:
+        """Count a failed list or watch."""
+        self._metrics.informer_errors.labels(*self._labels).inc()
+
+    def handler_failed(self, resource_type: ResourceType, key: ObjectKey, error: Exception) -> None:
+        """Count an event that a handler lost."""
+        self._metrics.handler_errors.labels(*self._labels).inc()
+
+    def store_changed(self, resource_type: ResourceType, objects: int, data_bytes: int) -> None:
+        """Set the size gauges."""
+        self._set_objects(objects)
+        self._set_bytes(data_bytes)
+
+
+class _WithoutCreated:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterable[Metric]:
+        for metric in self._registry.collect():
+            metric.samples = [s for s in metric.samples if not s.name.endswith("_created")]
+            yield metric

@@ -1,0 +1,213 @@
+"""The loop of one controller: workers that take keys, reconcile, and decide what follows.
+
+One attempt at a key runs from `get` to `done` of the work queue, so a key is never reconciled twice
+at once. What follows is decided before `done`:
+
+    outcome                     failures of the key   back in the queue           counted as
+    Result.done()               forgotten             no                          success
+    Result.requeue(after=s)     forgotten             after s                     requeue_after
+    Result.backoff(reason)      counted               after the key's delay       requeue
+    TerminalError               forgotten             no                          error
+    any other exception         counted               after the key's delay       error
+
+A key that comes back keeps the priority with which it was taken. An exception is a reconcile's
+normal way to fail; one that can only be a defect (a TypeError, a KeyError, ...) is counted as a
+panic too and logged with its traceback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from dynamo_operator.runtime.log_context import reconcile_log_context
+from dynamo_operator.runtime.metrics import ControllerMetrics
+from dynamo_operator.runtime.reconciler import Reconciler, Result, TerminalError
+from informers.clock import Clock, Random
+from informers.errors import QueueShutDownError
+from informers.objects import ObjectKey
+from informers.work_queue import QueueItem, Trigger, WorkQueue
+
+_DEFECTS: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+)
+
+_RETRY: Final = Trigger("retry")
+_BACKOFF: Final = Trigger("backoff")
+_REQUEUE: Final = Trigger("requeue")
+
+_log = structlog.get_logger(__name__)
+
+
+class ReconcileLoop:
+    """Reconciles the keys of one queue until it is shut down.
+
+    Args:
+        name: the controller's name.
+        kind: the kind that keys name, for the log.
+        reconciler: what is called for each key.
+        queue: where keys come from.
+        workers: how many keys are reconciled at once.
+        timeout_seconds: time limit of one reconcile.
+        before_reconcile: awaited before each attempt, outside its time limit.
+        metrics: where attempts are counted.
+        clock: measures durations.
+        random: makes reconcile identifiers.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        kind: str,
+        reconciler: Reconciler,
+        queue: WorkQueue[ObjectKey],
+        workers: int,
+        timeout_seconds: float | None,
+        before_reconcile: Callable[[ObjectKey], Awaitable[None]],
+        metrics: ControllerMetrics,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        self._name = name
+        self._kind = kind
+        self._reconciler = reconciler
+        self._queue = queue
+        self._workers = workers
+        self._timeout_seconds = timeout_seconds
+        self._before_reconcile = before_reconcile
+        self._metrics = metrics
+        self._clock = clock
+        self._random = random
+        metrics.watch_queue(queue.statistics)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled.
+
+        The first cancellation shuts the queue down and waits for the reconciles in progress; a
+        second one cancels them.
+        """
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._workers):
+                group.create_task(self._work(), name=f"{self._name} worker {number}")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._queue.shut_down()
+                await self._queue.wait_drained()
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                item = await self._queue.get()
+            except QueueShutDownError:
+                return
+            try:
+                await self._attempt(item)
+            finally:
+                self._queue.done(item.key)
+
+    async def _attempt(self, item: QueueItem[ObjectKey]) -> None:
+        self._metrics.active_workers.inc()
+        try:
+            with reconcile_log_context(
+                controller=self._name,
+                kind=self._kind,
+                key=item.key,
+                reconcile_id=str(UUID(int=self._random.getrandbits(128), version=4)),
+                trigger=str(item.trigger or ""),
+                attempt=item.attempts,
+            ):
+                await self._before_reconcile(item.key)
+                started = self._clock.monotonic()
+                outcome = await self._reconcile(item.key)
+                seconds = self._clock.monotonic() - started
+                result = self._follow_up(item, outcome, seconds)
+                self._metrics.reconciled(result, seconds)
+        finally:
+            self._metrics.active_workers.dec()
+
+    async def _reconcile(self, key: ObjectKey) -> Result | Exception:
+        deadline = asyncio.timeout(self._timeout_seconds)
+        try:
+            async with deadline:
+                result: object = await self._reconciler.reconcile(key)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # The reconciler's own business, e.g. it awaited a task that somebody cancelled.
+            return _cancelled_inside(error)
+        except Exception as error:  # noqa: BLE001 - the loop outlives whatever a reconciler raises
+            return error
+        finally:
+            if deadline.expired():
+                self._metrics.timeouts.inc()
+        if not isinstance(result, Result):
+            return TypeError(f"reconcile returned {result!r}: must be a Result")
+        return result
+
+    def _follow_up(
+        self, item: QueueItem[ObjectKey], outcome: Result | Exception, seconds: float
+    ) -> str:
+        """Put the key back as the outcome wants, and name the outcome."""
+        if isinstance(outcome, Exception):
+            self._failed(item, outcome, seconds)
+            return "error"
+        if outcome.backoff_reason is not None:
+            self._queue.add(item.key, priority=item.priority, rate_limited=True, trigger=_BACKOFF)
+            _log.info("reconcile backs off", reason=outcome.backoff_reason)
+            return "requeue"
+        self._queue.forget(item.key)
+        after = outcome.requeue_after
+        if after is None:
+            return "success"
+        self._queue.add(item.key, priority=item.priority, after=after, trigger=_REQUEUE)
+        return "requeue_after"
+
+    def _failed(self, item: QueueItem[ObjectKey], error: Exception, seconds: float) -> None:
+        self._metrics.errors.inc()
+        text = f"{type(error).__name__}: {error}"
+        if is_terminal(error):
+            self._metrics.terminal_errors.inc()
+            self._queue.forget(item.key)
+            _log.error("reconcile failed for good", error=text, duration_seconds=seconds)
+            return
+        self._queue.add(item.key, priority=item.priority, rate_limited=True, trigger=_RETRY)
+        if isinstance(error, _DEFECTS):
+            self._metrics.panics.inc()
+            _log.error("reconcile failed", exc_info=error, duration_seconds=seconds)
+        else:
+            _log.error("reconcile failed", error=text, duration_seconds=seconds)
+
+
+def is_terminal(error: BaseException) -> bool:
+    """Whether an error is a TerminalError, was caused by one, or groups nothing else."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, TerminalError):
+            return True
+        if isinstance(cause, BaseExceptionGroup):
+            return all(is_terminal(member) for member in cause.exceptions)
+        seen.add(id(cause))
+        cause = cause.__cause__
+    return False
+
+
+def _cancelled_inside(cause: BaseException) -> RuntimeError:
+    error = RuntimeError("the reconciler raised CancelledError, although nobody cancelled it")
+    error.__cause__ = cause
+    return error
