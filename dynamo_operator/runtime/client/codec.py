@@ -20,6 +20,7 @@ M = TypeVar("M", bound=KubeModel)
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_MALFORMED = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class MalformedJsonError(ValueError):
@@ -56,7 +57,7 @@ def decode_json(data: bytes) -> Any:
     """
     try:
         return _decode_any(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except _MALFORMED as error:
         raise MalformedJsonError(f"not JSON: {error}") from error
 
 
@@ -97,7 +98,7 @@ def decode_status(body: bytes) -> Status | None:
     """Return the Status object in a body, or None if it holds something else."""
     try:
         wire = _decode_wire_status(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except _MALFORMED:
         return None
     return _status(wire) if wire.kind == "Status" else None
 
@@ -115,7 +116,7 @@ def decode_list(body: bytes, *, keep_data: bool = True) -> ListPage:
     try:
         wire = _decode_wire_list(body)
         items = tuple(_cached(raw, keep_data) for raw in wire.items or ())
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except _MALFORMED as error:
         raise MalformedJsonError(f"not a list: {error}") from error
     metadata = wire.metadata or _WireListMeta()
     return ListPage(items, metadata.resourceVersion or "", metadata.continue_ or "")
@@ -135,7 +136,7 @@ def decode_watch_line(line: bytes, *, keep_data: bool = True) -> WatchEvent:
         if kind is WatchEventType.BOOKMARK:
             return _bookmark(_decode_wire_object(wire.object).metadata or _WireMeta())
         return WatchEvent(kind, object=_cached(wire.object, keep_data))
-    except (msgspec.MsgspecError, ValueError) as error:
+    except _MALFORMED as error:
         raise MalformedJsonError(f"not a watch event: {error}") from error
 
 
@@ -147,7 +148,7 @@ def decode_cached(data: bytes) -> CachedObject:
     """
     try:
         return _cached(data, keep_data=True)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except _MALFORMED as error:
         raise MalformedJsonError(f"not an object: {error}") from error
 
 

@@ -213,13 +213,15 @@ def _tls(cluster: Entry) -> TlsConfig:
 
 
 def _impersonation(user: Entry) -> Impersonation:
+    extra = user.fields.get("as-user-extra") or {}
+    if not isinstance(extra, Mapping):
+        raise ConfigError(f"{user.where}: as-user-extra: must be an object of lists")
+    entry = Entry(user.name, "as-user-extra of user", extra, user.file)
     found = Impersonation(
         user=user.text("as"),
         uid=user.text("as-uid"),
-        groups=tuple(user.fields.get("as-groups") or ()),
-        extra={
-            name: tuple(values) for name, values in (user.fields.get("as-user-extra") or {}).items()
-        },
+        groups=user.texts("as-groups"),
+        extra={name: entry.texts(name) for name in extra},
     )
     if not found.user and (found.uid or found.groups or found.extra):
         raise ConfigError(f"{user.where}: as-uid, as-groups and as-user-extra need as")

@@ -46,6 +46,13 @@ class Entry:
             raise ConfigError(f"{self.where}: {name}: must be true or false")
         return bool(value)
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return a list of texts, empty where it is absent."""
+        value = self.fields.get(name) or []
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise ConfigError(f"{self.where}: {name}: must be a list of texts")
+        return tuple(value)
+
     def path(self, name: str) -> Path | None:
         """Return a path field, relative ones resolved against the file that holds them."""
         text = self.text(name)
@@ -99,6 +106,9 @@ def select(paths: Iterable[Path], context: str | None) -> Selection:
         ConfigError: a file, or what the context needs of it, cannot be used.
     """
     paths = list(paths)
+    if not any(path.exists() for path in paths):
+        tried = f"{', '.join(map(str, paths))} does not exist" if paths else "nowhere to look"
+        raise ConfigError(f"no kubeconfig: {tried}; give a file or set KUBECONFIG")
     current = ""
     entries: dict[str, dict[str, Entry]] = {section: {} for section in _LISTS}
     for path in paths:
@@ -107,7 +117,7 @@ def select(paths: Iterable[Path], context: str | None) -> Selection:
         for section, key in _LISTS.items():
             for name, entry in _entries(document, section, key, path).items():
                 entries[section].setdefault(name, entry)
-    files = ", ".join(map(str, paths)) or "no kubeconfig"
+    files = ", ".join(map(str, paths))
     name = context or current
     if not name:
         choice = ", ".join(sorted(entries["contexts"])) or "there is none"

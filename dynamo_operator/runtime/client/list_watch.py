@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    aclosing,
+    asynccontextmanager,
+)
 
 from dynamo_operator.runtime.client import codec
-from dynamo_operator.runtime.client.errors import ApiError, TransportError
+from dynamo_operator.runtime.client.errors import ApiError, ClientError, TransportError
 from dynamo_operator.runtime.client.rest import HttpRequest, HttpStream, RestClient
 from dynamo_operator.runtime.client.statuses import is_expired
 from informers.errors import ConnectionLostError, ExpiredError, ListWatchError
@@ -65,7 +70,9 @@ class ClientListWatch:
             return codec.decode_list(response.body, keep_data=not self._metadata_only)
         except ApiError as error:
             raise _refusal(error) from error
-        except (TransportError, codec.MalformedJsonError) as error:
+        except ClientError as error:
+            raise ConnectionLostError(str(error)) from error
+        except codec.MalformedJsonError as error:
             raise ConnectionLostError(f"{request}: {error}") from error
 
     def watch(
@@ -86,13 +93,14 @@ class ClientListWatch:
     async def _watch(
         self, request: HttpRequest
     ) -> AsyncGenerator[AsyncIterator[Sequence[WatchEvent]]]:
-        try:
-            async with self._rest.stream(request) as stream:
-                yield self._batches(request, stream)
-        except ApiError as error:
-            raise _refusal(error) from error
-        except TransportError as error:
-            raise ConnectionLostError(f"{request}: {error}") from error
+        async with AsyncExitStack() as stack:
+            try:
+                stream = await stack.enter_async_context(self._rest.stream(request))
+            except ApiError as error:
+                raise _refusal(error) from error
+            except ClientError as error:
+                raise ConnectionLostError(str(error)) from error
+            yield await stack.enter_async_context(aclosing(self._batches(request, stream)))
 
     async def _batches(
         self, request: HttpRequest, stream: HttpStream
@@ -105,7 +113,9 @@ class ClientListWatch:
                 batch = [decode(line, keep_data=keep_data) for line in lines.feed(chunk)]
                 if batch:
                     yield batch
-        except (TransportError, codec.MalformedJsonError) as error:
+        except TransportError as error:
+            raise ConnectionLostError(str(error)) from error
+        except codec.MalformedJsonError as error:
             raise ConnectionLostError(f"{request}: {error}") from error
         if lines.has_rest:
             raise ConnectionLostError(f"{request}: the stream ended in the middle of a line")

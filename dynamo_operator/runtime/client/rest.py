@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -182,15 +182,16 @@ class RestClient:
             ApiError: the server refused.
             TransportError: there was no answer.
         """
-        authorized, authorization = await self._authorize(request)
-        async with self._open(authorized) as stream:
-            if stream.status != 401 or not self._may_retry_rejected(authorization):
-                await self._raise_for_status(request, stream)
-                yield stream
-                return
-        authorized, _ = await self._authorize(request)
-        async with self._open(authorized) as stream:
-            await self._raise_for_status(request, stream)
+        async with AsyncExitStack() as stack:
+            authorized, authorization = await self._authorize(request)
+            stream = await self._open(authorized, stack)
+            if stream.status == 401 and self._may_retry_rejected(authorization):
+                await stack.aclose()
+                authorized, _ = await self._authorize(request)
+                stream = await self._open(authorized, stack)
+            if not 200 <= stream.status < 300:
+                response = HttpResponse(stream.status, stream.headers, await stream.read())
+                raise error_of_response(request, response, now=self._clock.now())
             yield stream
 
     async def _send_authorized(self, request: HttpRequest, deadline: float) -> HttpResponse:
@@ -223,28 +224,19 @@ class RestClient:
         finally:
             self._observe(code, request.method, started)
 
-    @asynccontextmanager
-    async def _open(self, request: HttpRequest) -> AsyncGenerator[HttpStream]:
+    async def _open(self, request: HttpRequest, stack: AsyncExitStack) -> HttpStream:
         started = self._clock.monotonic()
         code = "<error>"
         try:
-            async with self._transport.stream(request) as stream:
-                code = str(stream.status)
-                self._observe(code, request.method, started)
-                yield stream
+            stream = await stack.enter_async_context(self._transport.stream(request))
+            code = str(stream.status)
+            return stream
         finally:
-            if code == "<error>":
-                self._observe(code, request.method, started)
+            self._observe(code, request.method, started)
 
     def _observe(self, code: str, method: str, started: float) -> None:
         for observer in self._observers:
             observer(code, method, self._host, self._clock.monotonic() - started)
-
-    async def _raise_for_status(self, request: HttpRequest, stream: HttpStream) -> None:
-        if 200 <= stream.status < 300:
-            return
-        response = HttpResponse(stream.status, stream.headers, await stream.read())
-        raise error_of_response(request, response, now=self._clock.now())
 
     def _delay_before_retry(
         self, method: str, error: ApiError | TransportError, attempt: int

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 from urllib.parse import urlencode
 
 import aiohttp
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from dynamo_operator.runtime.client.credentials import ClientCertificate
 
 CONNECT_TIMEOUT_SECONDS = 10.0
+ANSWER_TIMEOUT_SECONDS = 30.0
 LARGEST_BODY = 512 * 1024 * 1024
 
 _MOST_CONNECTIONS = 100
-_LARGEST_ERROR_BODY = 1024 * 1024
 
 
 class _TlsArguments(TypedDict, total=False):
@@ -59,9 +60,11 @@ class HttpTransport:
         timeout = aiohttp.ClientTimeout(
             total=timeout_seconds, sock_connect=min(CONNECT_TIMEOUT_SECONDS, timeout_seconds)
         )
-        async with self._answer(self._requests, request, timeout) as answer:
-            body = await _read(answer, request, LARGEST_BODY)
-            return HttpResponse(answer.status, _lower_case(answer.headers), body)
+        sent = _Sent()
+        with self._faults(request, sent):
+            async with await self._open(self._requests, request, timeout, sent) as answer:
+                body = await _read(answer, request, LARGEST_BODY)
+                return HttpResponse(answer.status, _lower_case(answer.headers), body)
 
     @asynccontextmanager
     async def stream(self, request: HttpRequest) -> AsyncGenerator[HttpStream]:
@@ -69,12 +72,15 @@ class HttpTransport:
         if self._streams is None:
             self._streams = self._session(0)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_SECONDS)
-        async with self._answer(self._streams, request, timeout) as answer:
-            try:
-                yield _AiohttpStream(answer, request)
-            finally:
-                # Closed, not released: releasing would wait for the rest of the answer.
-                answer.close()
+        sent = _Sent()
+        with self._faults(request, sent):
+            async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
+                answer = await self._open(self._streams, request, timeout, sent)
+        try:
+            yield _AiohttpStream(answer, request)
+        finally:
+            # Closed, not released: releasing would wait for the rest of the answer.
+            answer.close()
 
     async def close(self) -> None:
         """Close all connections; harmless when repeated."""
@@ -101,29 +107,34 @@ class HttpTransport:
         session._retry_connection = False  # noqa: SLF001 - it has no public switch
         return session
 
-    @asynccontextmanager
-    async def _answer(
-        self, session: aiohttp.ClientSession, request: HttpRequest, timeout: aiohttp.ClientTimeout
-    ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        sent = SimpleNamespace(value=False)
+    async def _open(
+        self,
+        session: aiohttp.ClientSession,
+        request: HttpRequest,
+        timeout: aiohttp.ClientTimeout,
+        sent: _Sent,
+    ) -> aiohttp.ClientResponse:
+        return await session.request(
+            request.method,
+            self._url(request),
+            data=request.body,
+            headers=request.headers,
+            allow_redirects=False,
+            timeout=timeout,
+            proxy=self._config.proxy or None,
+            trace_request_ctx=sent,
+            **await self._tls(),
+        )
+
+    @contextmanager
+    def _faults(self, request: HttpRequest, sent: _Sent) -> Iterator[None]:
+        """Turn what goes wrong on the wire into TransportError."""
         try:
-            tls = await self._tls()
-            async with session.request(
-                request.method,
-                self._url(request),
-                data=request.body,
-                headers=request.headers,
-                allow_redirects=False,
-                timeout=timeout,
-                proxy=self._config.proxy or None,
-                trace_request_ctx=sent,
-                **tls,
-            ) as answer:
-                yield answer
+            yield
         except aiohttp.ClientConnectorCertificateError as error:
             self._context = None
             raise TransportError(
-                f"{request}: certificate of {self._config.host} is not trusted: "
+                f"{request}: the certificate of {self._config.host} is not trusted: "
                 f"{error.certificate_error}",
                 sent=False,
             ) from error
@@ -133,7 +144,7 @@ class HttpTransport:
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{request}: {_described(error)}", sent=sent.value) from error
         except RuntimeError as error:
-            if not session.closed:
+            if not self._closed:
                 raise
             raise TransportError(f"{request}: the client is closed", sent=sent.value) from error
 
@@ -144,15 +155,30 @@ class HttpTransport:
     async def _tls(self) -> _TlsArguments:
         if not self._base.startswith("https:"):
             return {}
-        config, certificate = self._config.tls, self._config.credentials.client_certificate
-        async with self._context_lock:
-            if self._context is None or certificate != self._context_certificate:
-                self._context = await asyncio.to_thread(client_context, config, certificate)
-                self._context_certificate = certificate
-            arguments: _TlsArguments = {"ssl": self._context}
-        if config.server_name:
-            arguments["server_hostname"] = config.server_name
+        certificate = self._config.credentials.client_certificate
+        context = self._context
+        if context is None or certificate is not self._context_certificate:
+            context = await self._new_context(certificate)
+        arguments: _TlsArguments = {"ssl": context}
+        if self._config.tls.server_name:
+            arguments["server_hostname"] = self._config.tls.server_name
         return arguments
+
+    async def _new_context(self, certificate: ClientCertificate | None) -> ssl.SSLContext:
+        async with self._context_lock:
+            if self._context is None or certificate is not self._context_certificate:
+                self._context = await asyncio.to_thread(
+                    client_context, self._config.tls, certificate
+                )
+                self._context_certificate = certificate
+            return self._context
+
+
+@dataclass(slots=True)
+class _Sent:
+    """Whether a request's head went out, noted by the HTTP library's trace."""
+
+    value: bool = False
 
 
 class _AiohttpStream:
@@ -170,16 +196,37 @@ class _AiohttpStream:
     def headers(self) -> Mapping[str, str]:
         return _lower_case(self._answer.headers)
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    def chunks(self) -> AsyncIterator[bytes]:
+        return _Chunks(self._answer.content, self._request)
+
+    async def read(self) -> bytes:
         try:
-            async for chunk in self._answer.content.iter_any():
-                yield chunk
+            async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
+                return await _read(self._answer, self._request, LARGEST_BODY)
+        except TimeoutError as error:
+            raise DeadlineExceededError(f"{self._request}: no whole answer in time") from error
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{self._request}: {_described(error)}") from error
 
-    async def read(self) -> bytes:
-        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-            return await _read(self._answer, self._request, _LARGEST_ERROR_BODY)
+
+class _Chunks:
+    """The pieces of an answer as they arrive; a class, because a generator needs closing."""
+
+    def __init__(self, content: aiohttp.StreamReader, request: HttpRequest) -> None:
+        self._content = content
+        self._request = request
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk = await self._content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"{self._request}: {_described(error)}") from error
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
 
 
 async def _note_sent(session: object, context: SimpleNamespace, params: object) -> None:
@@ -202,5 +249,7 @@ def _lower_case(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _described(error: Exception) -> str:
-    text: Any = str(error) or type(error).__name__
-    return " ".join(str(text).split())
+    if isinstance(error, aiohttp.ClientResponseError):
+        # Its own text shows the URL, which for a proxy can hold a password.
+        return f"{error.status} {error.message}"
+    return " ".join(str(error).split()) or type(error).__name__

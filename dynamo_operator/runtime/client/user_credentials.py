@@ -85,7 +85,7 @@ def _exec_plugin(user: Entry, cluster: Entry, environ: Mapping[str, str]) -> Exe
         where=user.where,
         command=command,
         api_version=version,
-        arguments=_arguments(entry),
+        arguments=entry.texts("args"),
         environment={**environ, **_environment(entry)},
         cluster=_cluster_info(cluster) if entry.flag("provideClusterInfo") else None,
         install_hint=entry.text("installHint"),
@@ -102,13 +102,6 @@ def _check_interactive_mode(entry: Entry, version: str) -> None:
         )
     if mode == "Always":
         raise ConfigError(f"{entry.where}: interactiveMode Always: there is no terminal to give it")
-
-
-def _arguments(entry: Entry) -> tuple[str, ...]:
-    arguments = entry.fields.get("args") or []
-    if not isinstance(arguments, list) or not all(isinstance(a, str) for a in arguments):
-        raise ConfigError(f"{entry.where}: args: must be a list of texts")
-    return tuple(arguments)
 
 
 def _environment(entry: Entry) -> dict[str, str]:
