@@ -132,26 +132,29 @@ class RuleSet:
     """All rules of a schema, compiled; `errors` says which could not be.
 
     Attributes:
-        errors: (path in the schema, text) of rules that cannot be evaluated.
+        errors: (path in the schema, rule, text) of rules that cannot be evaluated.
     """
 
-    def __init__(self, schema: Schema, path: str = "") -> None:
+    def __init__(self, schema: Schema, path: str = "", *, correlated: bool = True) -> None:
         self._schema = schema
         self._rules: list[Rule] = []
-        self.errors: list[tuple[str, str]] = []
+        self.errors: list[tuple[str, str, str]] = []
         for position, source in enumerate(schema.source.get("x-kubernetes-validations") or ()):
             try:
-                self._rules.append(Rule.compile(source, schema))
+                self._rules.append(_compiled(source, schema, correlated=correlated))
             except ExpressionError as error:
                 where = f"{paths.join(path, 'x-kubernetes-validations')}[{position}].rule"
-                self.errors.append((where, str(error)))
-        self._properties = self._below(
-            {n: (c, f"properties[{n}]") for n, c in schema.properties.items()}, path
-        )
-        others = {"": (schema.additional, "additionalProperties")} if schema.additional else {}
-        self._additional = self._below(others, path).get("")
-        items = {"": (schema.items, "items")} if schema.items else {}
-        self._items = self._below(items, path).get("")
+                self.errors.append((where, source.get("rule", ""), str(error)))
+        below = correlated and not schema.atomic_map
+        self._properties = {
+            name: rules
+            for name, child in schema.properties.items()
+            if (rules := self._child(child, paths.join(path, f"properties[{name}]"), below))
+        }
+        where = paths.join(path, "additionalProperties")
+        self._additional = self._child(schema.additional, where, below)
+        below = correlated and schema.list_type == "map"
+        self._items = self._child(schema.items, paths.join(path, "items"), below)
 
     @property
     def is_empty(self) -> bool:
@@ -167,11 +170,12 @@ class RuleSet:
         for child, rules, before, where in self._children(value, old, path):
             yield from rules.validate(child, before, where)
 
-    def _below(self, children: Mapping[str, tuple[Schema, str]], path: str) -> dict[str, RuleSet]:
-        sets = {n: RuleSet(child, paths.join(path, step)) for n, (child, step) in children.items()}
-        for rules in sets.values():
-            self.errors += rules.errors
-        return {name: rules for name, rules in sets.items() if not rules.is_empty}
+    def _child(self, schema: Schema | None, path: str, correlated: bool) -> RuleSet | None:
+        if schema is None:
+            return None
+        rules = RuleSet(schema, path, correlated=correlated)
+        self.errors += rules.errors
+        return None if rules.is_empty else rules
 
     def _check_rules(self, value: Any, old: Any, path: str) -> Iterator[FieldError]:
         known = old is not ABSENT and old is not None
@@ -217,6 +221,15 @@ class RuleSet:
                     olds_by_key.get(identity, ABSENT),
                     paths.index(path, position),
                 )
+
+
+def _compiled(source: Mapping[str, Any], schema: Schema, *, correlated: bool) -> Rule:
+    if not str(source.get("rule", "")).strip():
+        raise ExpressionError("rule is not specified")
+    rule = Rule.compile(source, schema)
+    if rule.is_transition and not correlated:
+        raise ExpressionError("oldSelf cannot be used on the uncorrelatable portion of the schema")
+    return rule
 
 
 def _refuse_unknown_names(variables: frozenset[str], functions: list[str]) -> None:
