@@ -56,7 +56,7 @@ def aligned(old: Any, new: Any, schema: Schema | None) -> Any:
 
 
 def _forget_renames(old: dict[str, Any], new: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    if not schema.preserve_unknown:
+    if not (schema.preserve_unknown and schema.type == "object"):
         return old
     gone = [n for n in old if n not in new and schema.child(n) is None]
     come = [n for n in new if n not in old and schema.child(n) is None]
@@ -76,8 +76,10 @@ def _in_order_of(old: list[Any], new: list[Any], schema: Schema) -> list[Any]:
         return json.dumps(item, sort_keys=True)
 
     before = {identity(item): item for item in old}
-    shared = [item for item in new if identity(item) in before]
-    order = [aligned(before.pop(identity(item)), item, schema.items) for item in shared]
+    shared = {identity(item): item for item in new if identity(item) in before}
+    if len(before) != len(old) or len(shared) != sum(identity(i) in before for i in new):
+        return old  # duplicates: no list that passes validation today has them
+    order = [aligned(before.pop(key), item, schema.items) for key, item in shared.items()]
     return [*order, *before.values()]
 
 
