@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from random import Random
 
 from informers.errors import ConnectionLostError, ExpiredError, ListWatchError
 from informers.events import WatchEvent, WatchEventType
 from informers.list_watch import ListPage
 from informers.objects import CachedObject, ObjectKey, OwnerReference, ResourceType
+from informers.shared_informer import SharedInformer
 
 WIDGETS = ResourceType("lab.test", "v1", "Widget", "widgets")
 
@@ -188,3 +190,14 @@ class FakeCluster:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+
+@asynccontextmanager
+async def running(cluster, **options):
+    informer = SharedInformer(cluster, random=Random(7), **options)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(informer.run())
+        try:
+            yield informer
+        finally:
+            task.cancel()

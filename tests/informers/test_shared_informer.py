@@ -1,6 +1,4 @@
 import asyncio
-from contextlib import asynccontextmanager
-from random import Random
 
 import pytest
 
@@ -8,21 +6,9 @@ from informers.errors import InformerError, ListWatchError, SyncTimeoutError
 from informers.events import Added, Deleted, ObjectEvent, Updated
 from informers.indexers import BY_NAMESPACE, BY_OWNER_UID, by_label
 from informers.objects import ObjectKey
-from informers.shared_informer import SharedInformer
-from tests.informers.fake_cluster import FakeCluster, bookmark
+from tests.informers.fake_cluster import FakeCluster, bookmark, running
 
 pytestmark = pytest.mark.virtual_time
-
-
-@asynccontextmanager
-async def running(cluster, **options):
-    informer = SharedInformer(cluster, random=Random(7), **options)
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(informer.run())
-        try:
-            yield informer
-        finally:
-            task.cancel()
 
 
 def line(event):
