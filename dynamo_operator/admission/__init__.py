@@ -1,1 +1,1 @@
-"""Defaulting and validation of our kinds."""
+"""Defaulting and validation of our kinds: pure functions that webhooks and controllers call."""

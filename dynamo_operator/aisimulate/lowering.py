@@ -27,6 +27,7 @@ from dynamo_operator.api.v1beta2 import (
     Backend,
     KvCapacityFraction,
     Load,
+    Metric,
     SearchSpec,
     StaticWorkload,
     TraceWorkload,
@@ -101,6 +102,7 @@ def lower(spec: SearchSpec, execution: ExecutionValues | None = None) -> Lowered
     _lower_search(layers, spec)
     _derive(layers, spec)
     _apply_overrides(layers, spec)
+    _check_goodput(layers, spec)
     _apply_operator_values(layers, spec, execution)
     try:
         return Lowered(canonical(layers.content), layers)
@@ -319,6 +321,19 @@ def _apply_overrides(layers: LayeredDocument, spec: SearchSpec) -> None:
         for role in _roles_without_use(engine["mode"]):
             layers.remove(("engine", "workers", role))
     layers.merge(overrides)
+
+
+def _check_goodput(layers: LayeredDocument, spec: SearchSpec) -> None:
+    metric = spec.objective.metric if spec.objective else None
+    if metric not in (Metric.GOODPUT, Metric.GOODPUT_PER_GPU):
+        return
+    origin = layers.origin_of(("optimization", "target"))
+    evaluation = layers.content.get("evaluation")
+    bounds = evaluation.get("sla") if isinstance(evaluation, dict) else None
+    if origin is not None and origin.kind is OriginKind.TYPED and not bounds:
+        raise LoweringError(
+            "spec.objective.sla", f"is missing for {metric}: set ttftMs, itlMs or e2eMs"
+        )
 
 
 def _roles_without_use(mode: Any) -> list[str]:
