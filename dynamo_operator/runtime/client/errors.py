@@ -61,9 +61,8 @@ class ApiError(ClientError):
         self.retry_after_seconds = retry_after_seconds
         self.request = request
         what = f"{request}: " if request else ""
-        super().__init__(
-            f"{what}{code} {reason}: {message}" if reason else f"{what}{code}: {message}"
-        )
+        status = f"{code} {reason}" if reason else str(code)
+        super().__init__(f"{what}{status}: {' '.join(message.split())}")
 
 
 class BadRequestError(ApiError):
