@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ObjectKey:
+class ObjectKey(NamedTuple):
     """Namespace and name of an object; the namespace is empty for cluster-scoped kinds.
 
-    This is the work queue's item (controller-runtime's `reconcile.Request`).
+    This is the work queue's item (controller-runtime's `reconcile.Request`). It is hashed many
+    times for each event, which a tuple does in C.
     """
 
     namespace: str

@@ -176,7 +176,7 @@ class Lister:
             known = ", ".join(sorted(self._contents.indexes)) or "none"
             raise KeyError(f"index {name!r} does not exist (there are: {known})")
         objects = self._contents.objects
-        return [objects[key] for key in sorted(table.keys.get(value, ()), key=_sort_key)]
+        return [objects[key] for key in sorted(table.keys.get(value, ()))]
 
     def has_seen(self, key: ObjectKey, resource_version: str) -> bool:
         """Whether the copy is at least as new, for that key, as a write which gave that version."""
@@ -214,7 +214,7 @@ class _Contents:
 
     def in_order(self) -> list[ObjectKey]:
         if self.sorted_keys is None:
-            self.sorted_keys = sorted(self.objects, key=_sort_key)
+            self.sorted_keys = sorted(self.objects)
         return self.sorted_keys
 
 
@@ -250,7 +250,3 @@ class _IndexTable:
             if report and self._failed is not None:
                 self._failed(self.index, obj, error)
             return ()
-
-
-def _sort_key(key: ObjectKey) -> tuple[str, str]:
-    return (key.namespace, key.name)
