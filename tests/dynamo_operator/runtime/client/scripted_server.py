@@ -85,7 +85,12 @@ class ScriptedServer:
                 self.received.append(request)
                 answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
                 await answer(Connection(writer))
-        except (ConnectionError, ssl.SSLError, asyncio.IncompleteReadError):
+        except (
+            ConnectionError,
+            ssl.SSLError,
+            asyncio.IncompleteReadError,
+            asyncio.CancelledError,
+        ):
             pass
         finally:
             writer.close()

@@ -1,0 +1,475 @@
+import asyncio
+import gzip
+import json
+import ssl
+import tracemalloc
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+import trustme
+
+from dynamo_operator.runtime.builtin_kinds import ConfigMap, Pod
+from dynamo_operator.runtime.client import (
+    Client,
+    ClientCertificate,
+    ClientConfig,
+    ConfigError,
+    DeadlineExceededError,
+    HttpRequest,
+    Impersonation,
+    TlsConfig,
+    TransportError,
+    UnknownOutcomeError,
+)
+from dynamo_operator.runtime.client.credentials import StaticCredentials
+from dynamo_operator.runtime.client.transport import HttpTransport
+from informers.errors import ConnectionLostError
+from informers.objects import ObjectKey
+from tests.dynamo_operator.runtime.client.scripted_server import (
+    ScriptedServer,
+    chunked,
+    hang,
+    reply,
+    reset,
+    status,
+    truncated,
+)
+
+KEY = ObjectKey("lab", "a")
+STORED = {"metadata": {"name": "a", "namespace": "lab", "resourceVersion": "7"}}
+GET = HttpRequest("GET", "/x")
+POST = HttpRequest("POST", "/x", body=b"{}")
+
+
+def client_of(server, **config):
+    return Client.connect(ClientConfig(server.url, **config))
+
+
+async def closed_port():
+    async with ScriptedServer([hang]) as server:
+        return server.port
+
+
+async def test_a_request_reaches_the_server_as_it_was_meant():
+    async with ScriptedServer([reply(200, STORED)]) as server, client_of(server) as client:
+        await client.request(
+            "PUT", "/p/a%20b", query=[("x", "1 &=/ü"), ("x", "2")], body=b"{}", accept="a/b"
+        )
+
+        (received,) = server.received
+
+    assert (received.method, received.body) == ("PUT", b"{}")
+    assert received.target == "/p/a%20b?x=1+%26%3D%2F%C3%BC&x=2"
+    assert received.headers["accept"] == "a/b"
+    assert received.headers["content-type"] == "application/json"
+    assert received.headers["user-agent"].startswith("operator-runtime ")
+    assert received.headers["accept-encoding"] == "identity"
+
+
+async def test_the_servers_own_path_comes_before_ours():
+    async with ScriptedServer([reply(200, STORED)]) as server:
+        config = ClientConfig(f"{server.url}/k8s/clusters/c-7x/")
+        async with Client.connect(config) as client:
+            await client.get(ConfigMap, KEY)
+
+        path = server.received[0].path
+
+    assert path == "/k8s/clusters/c-7x/api/v1/namespaces/lab/configmaps/a"
+
+
+async def test_impersonation_sends_one_header_for_each_value():
+    impersonation = Impersonation("jane", "u-1", ("devs", "ops"), {"scopes": ("a", "b")})
+    async with (
+        ScriptedServer([reply(200, STORED)]) as server,
+        client_of(server, impersonation=impersonation) as client,
+    ):
+        await client.get(ConfigMap, KEY)
+
+        headers = server.received[0].headers
+
+    assert headers["impersonate-user"] == "jane"
+    assert headers["impersonate-uid"] == "u-1"
+    assert headers["impersonate-group"] == "devs|ops"
+    assert headers["impersonate-extra-scopes"] == "a|b"
+
+
+async def test_compressed_answers_are_read_where_compression_is_on():
+    body = gzip.compress(json.dumps(STORED).encode())
+    async with (
+        ScriptedServer([reply(200, body, content_encoding="gzip")]) as server,
+        client_of(server, compression=True) as client,
+    ):
+        found = await client.get(ConfigMap, KEY)
+
+        asked = server.received[0].headers["accept-encoding"]
+
+    assert asked == "gzip"
+    assert found.resource_version == "7"
+
+
+async def test_a_compressed_answer_that_is_none_is_a_transport_error():
+    async with (
+        ScriptedServer([reply(200, b"no gzip", content_encoding="gzip")]) as server,
+        client_of(server) as client,
+    ):
+        with pytest.raises(UnknownOutcomeError):
+            await client.create(ConfigMap.new("a"))
+
+
+async def test_connections_are_used_again():
+    async with ScriptedServer([reply(200, STORED)]) as server, client_of(server) as client:
+        for _ in range(3):
+            await client.get(ConfigMap, KEY)
+
+        assert server.connections == 1
+
+
+async def test_a_redirect_is_not_followed():
+    async with (
+        ScriptedServer([reply(307, b"", location="http://127.0.0.1:1/")]) as server,
+        client_of(server) as client,
+    ):
+        with pytest.raises(Exception, match="check the server's URL"):
+            await client.create(ConfigMap.new("a"))
+
+
+async def test_a_refused_connection_was_never_sent():
+    transport = HttpTransport(ClientConfig(f"http://127.0.0.1:{await closed_port()}"))
+
+    with pytest.raises(TransportError) as caught:
+        await transport.send(POST, timeout_seconds=5)
+    await transport.close()
+
+    assert not caught.value.sent
+
+
+async def test_a_server_that_hangs_ends_in_a_deadline_after_sending():
+    async with ScriptedServer([hang]) as server:
+        transport = HttpTransport(ClientConfig(server.url))
+
+        with pytest.raises(DeadlineExceededError) as caught:
+            await transport.send(POST, timeout_seconds=0.1)
+        await transport.close()
+
+    assert caught.value.sent
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        reset,
+        truncated(201, b'{"metadata": {"na'),
+        chunked(b'{"metadata":', then=reset),
+        chunked(b'{"metadata":', then=hang),
+    ],
+    ids=["reset", "truncated", "reset in the body", "stalled in the body"],
+)
+async def test_a_write_whose_answer_breaks_off_has_an_unknown_outcome(fault):
+    async with ScriptedServer([fault]) as server, client_of(server) as client:
+        with pytest.raises(UnknownOutcomeError):
+            await client.request("POST", "/x", body=b"{}", timeout_seconds=0.3)
+
+        assert len(server.received) == 1
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+async def test_the_http_library_repeats_no_write_of_its_own(method):
+    async with (
+        ScriptedServer([reply(200, STORED), reset, reply(200, STORED)]) as server,
+        client_of(server) as client,
+    ):
+        await client.request("GET", "/x")
+
+        with pytest.raises(UnknownOutcomeError):
+            await client.request(method, "/x", body=b"{}")
+
+        assert len(server.received) == 2
+
+
+async def test_a_read_goes_on_over_a_reset_connection():
+    async with ScriptedServer([reset, reply(200, STORED)]) as server, client_of(server) as client:
+        found = await client.get(ConfigMap, KEY)
+
+    assert found.resource_version == "7"
+
+
+async def test_streams_do_not_take_the_connections_of_requests():
+    opened = chunked(b"x", then=hang)
+    async with (
+        ScriptedServer([*[opened] * 150, reply(200, STORED)]) as server,
+        client_of(server) as client,
+        AsyncExitStack() as stack,
+    ):
+        for _ in range(150):
+            await stack.enter_async_context(client.stream("GET", "/watch"))
+
+        found = await client.get(ConfigMap, KEY)
+
+        assert found.resource_version == "7"
+
+
+def event_line(size):
+    filler = "x" * size
+    event = {"type": "ADDED", "object": {"metadata": {"name": "big"}, "data": {"k": filler}}}
+    return json.dumps(event).encode() + b"\n"
+
+
+async def test_a_watch_line_of_16_mib_arrives_within_three_times_its_memory():
+    size = 16 * 1024 * 1024
+    line = event_line(size)
+    pieces = [line[start : start + 65536] for start in range(0, len(line), 65536)]
+    async with ScriptedServer([chunked(*pieces)]) as server, client_of(server) as client:
+        list_watch = client.list_watch(Pod)
+        async with list_watch.watch(resource_version="", timeout_seconds=9) as batches:
+            tracemalloc.start()
+            events = [event async for batch in batches for event in batch]
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+
+    assert len(events[0].object.data) > size
+    assert peak < 3 * size
+
+
+async def names_watched(client, names):
+    list_watch = client.list_watch(Pod)
+    async with (
+        list_watch.watch(resource_version="", timeout_seconds=9) as batches,
+        asyncio.timeout(0.2),
+    ):
+        async for batch in batches:
+            names += [event.object.key.name for event in batch]
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"), [(reset, ConnectionLostError), (hang, TimeoutError)], ids=["reset", "hang"]
+)
+async def test_a_watch_delivers_what_came_before_it_broke(fault, error):
+    line = b'{"type":"ADDED","object":{"metadata":{"name":"a"}}}\n'
+    async with (
+        ScriptedServer([chunked(line, line[:10], then=fault)]) as server,
+        client_of(server) as client,
+    ):
+        names: list[str] = []
+        with pytest.raises(error):
+            await names_watched(client, names)
+
+    assert names == ["a"]
+
+
+async def test_a_watch_that_is_refused_in_text_is_refused():
+    async with (
+        ScriptedServer([reply(429, b"Too many requests\n", retry_after="1")]) as server,
+        client_of(server) as client,
+    ):
+        with pytest.raises(Exception, match="429: Too many requests"):
+            async with client.list_watch(Pod).watch(resource_version="", timeout_seconds=9):
+                pass
+
+
+async def test_a_closed_client_says_so_and_may_be_closed_again():
+    async with ScriptedServer([reply(200, STORED)]) as server:
+        client = client_of(server)
+        await client.get(ConfigMap, KEY)
+        await client.close()
+        await client.close()
+
+        with pytest.raises(TransportError, match="closed"):
+            await client.create(ConfigMap.new("a"))
+
+
+async def test_requests_go_through_the_proxy_that_the_configuration_names():
+    async with (
+        ScriptedServer([reply(200, STORED)]) as proxy,
+        Client.connect(ClientConfig("http://lab.test:8080", proxy=proxy.url)) as client,
+    ):
+        await client.get(ConfigMap, KEY)
+
+        target = proxy.received[0].target
+
+    assert target == "http://lab.test:8080/api/v1/namespaces/lab/configmaps/a"
+
+
+async def test_the_environment_and_netrc_are_not_looked_at(monkeypatch, tmp_path):
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login eve password s3cret\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    async with ScriptedServer([reply(200, STORED)]) as server, client_of(server) as client:
+        await client.get(ConfigMap, KEY)
+
+        assert "authorization" not in server.received[0].headers
+
+
+async def test_a_proxys_password_is_in_no_error():
+    async with (
+        ScriptedServer([status(407)]) as proxy,
+        Client.connect(
+            ClientConfig("https://lab.test", proxy=f"http://me:s3cret@127.0.0.1:{proxy.port}")
+        ) as client,
+    ):
+        with pytest.raises(TransportError) as caught:
+            await client.create(ConfigMap.new("a"))
+
+    assert "s3cret" not in f"{caught.value}{caught.value!r}{caught.value.__cause__}"
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def stranger():
+    return trustme.CA()
+
+
+def server_tls(authority, *names, clients=None):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(*(names or ("127.0.0.1",))).configure_cert(context)
+    if clients is not None:
+        clients.configure_trust(context)
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def pem(authority):
+    return authority.cert_pem.bytes()
+
+
+def pair_of(authority, name="jane@lab.test"):
+    issued = authority.issue_cert(name)
+    certificate = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
+    return ClientCertificate(certificate, issued.private_key_pem.bytes())
+
+
+@pytest.mark.parametrize("form", ["data", "file"])
+async def test_a_server_is_trusted_by_its_authority(authority, tmp_path, form):
+    (tmp_path / "ca.crt").write_bytes(pem(authority))
+    tls = (
+        TlsConfig(ca_data=pem(authority))
+        if form == "data"
+        else TlsConfig(ca_file=tmp_path / "ca.crt")
+    )
+    async with (
+        ScriptedServer([reply(200, STORED)], server_tls(authority)) as server,
+        client_of(server, tls=tls) as client,
+    ):
+        found = await client.get(ConfigMap, KEY)
+
+    assert found.resource_version == "7"
+
+
+async def test_a_server_of_another_authority_is_not_trusted(authority, stranger):
+    async with (
+        ScriptedServer([reply(200, STORED)], server_tls(authority)) as server,
+        client_of(server, tls=TlsConfig(ca_data=pem(stranger))) as client,
+    ):
+        with pytest.raises(TransportError, match="not trusted") as caught:
+            await client.create(ConfigMap.new("a"))
+
+    assert not caught.value.sent
+
+
+async def test_a_renewed_authority_file_is_noticed(authority, stranger, tmp_path):
+    file = tmp_path / "ca.crt"
+    file.write_bytes(pem(stranger))
+    async with (
+        ScriptedServer([reply(200, STORED)], server_tls(authority)) as server,
+        client_of(server, tls=TlsConfig(ca_file=file)) as client,
+    ):
+        with pytest.raises(TransportError):
+            await client.create(ConfigMap.new("a"))
+        file.write_bytes(pem(authority))
+
+        assert (await client.create(ConfigMap.new("a"))).resource_version == "7"
+
+
+async def test_the_servers_name_is_checked_against_the_configured_one(authority):
+    tls = server_tls(authority, "lab.test")
+    async with ScriptedServer([reply(200, STORED)], tls) as server:
+        trust = pem(authority)
+        async with client_of(server, tls=TlsConfig(trust, server_name="lab.test")) as client:
+            assert (await client.get(ConfigMap, KEY)).resource_version == "7"
+        async with client_of(server, tls=TlsConfig(trust)) as client:
+            with pytest.raises(TransportError, match="not trusted"):
+                await client.create(ConfigMap.new("a"))
+
+
+async def test_an_insecure_configuration_trusts_anybody(authority):
+    async with (
+        ScriptedServer([reply(200, STORED)], server_tls(authority, "other")) as server,
+        client_of(server, tls=TlsConfig(insecure=True)) as client,
+    ):
+        assert (await client.get(ConfigMap, KEY)).resource_version == "7"
+
+
+async def test_old_tls_versions_are_not_spoken(authority):
+    tls = server_tls(authority)
+    with pytest.warns(DeprecationWarning, match="TLSv1"):
+        tls.minimum_version = ssl.TLSVersion.TLSv1
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        tls.maximum_version = ssl.TLSVersion.TLSv1_1
+    tls.set_ciphers("ALL:@SECLEVEL=0")
+    async with (
+        ScriptedServer([reply(200, STORED)], tls) as server,
+        client_of(server, tls=TlsConfig(pem(authority))) as client,
+    ):
+        with pytest.raises(TransportError):
+            await client.create(ConfigMap.new("a"))
+
+
+class ChangingCredentials(StaticCredentials):
+    pair: ClientCertificate | None = None
+
+    @property
+    def client_certificate(self):
+        return self.pair
+
+
+async def test_a_new_client_certificate_is_presented_and_open_streams_stay(authority):
+    tls = server_tls(authority, clients=authority)
+    credentials = ChangingCredentials()
+    credentials.pair = pair_of(authority, "first@lab.test")
+    answers = [chunked(b"one", then=hang), reply(200, STORED)]
+    async with (
+        ScriptedServer(answers, tls) as server,
+        client_of(server, tls=TlsConfig(pem(authority)), credentials=credentials) as client,
+        client.stream("GET", "/watch") as chunks,
+    ):
+        credentials.pair = pair_of(authority, "second@lab.test")
+        await client.get(ConfigMap, KEY)
+
+        assert await anext(aiter(chunks)) == b"one"
+        names = [cert["subjectAltName"][0][1] for cert in server.peer_certificates]
+
+    assert names == ["first@lab.test", "second@lab.test"]
+
+
+async def test_no_key_is_left_on_disk(authority, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    credentials = StaticCredentials("", pair_of(authority))
+    tls = server_tls(authority, clients=authority)
+    async with (
+        ScriptedServer([reply(200, STORED)], tls) as server,
+        client_of(server, tls=TlsConfig(pem(authority)), credentials=credentials) as client,
+    ):
+        await client.get(ConfigMap, KEY)
+
+        assert server.peer_certificates[0]
+        assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_pair_that_does_not_fit_is_a_configuration_error(authority):
+    one, other = pair_of(authority), pair_of(authority)
+    credentials = StaticCredentials("", ClientCertificate(one.certificate, other.key))
+    config = ClientConfig("https://127.0.0.1:1", credentials=credentials)
+    async with Client.connect(config) as client:
+        with pytest.raises(ConfigError, match="do not fit"):
+            await client.get(ConfigMap, KEY)
+
+
+async def test_an_authority_file_that_is_missing_is_named():
+    config = ClientConfig("https://127.0.0.1:1", tls=TlsConfig(ca_file=Path("/nowhere/ca.crt")))
+    async with Client.connect(config) as client:
+        with pytest.raises(ConfigError, match=r"/nowhere/ca\.crt: No such file"):
+            await client.get(ConfigMap, KEY)

@@ -1,0 +1,149 @@
+import asyncio
+import io
+import ssl
+
+import aiohttp
+import pytest
+import trustme
+
+from dynamo_operator.runtime.client.rest import HttpResponse
+from dynamo_operator.runtime.http_server import HttpServer, ServingCertificate
+from dynamo_operator.testing.eventually import eventually
+
+
+async def echo(request):
+    text = f"{request.method} {request.path} {list(request.query)} {request.body!r}"
+    return HttpResponse(200, {"content-type": "text/plain"}, text.encode())
+
+
+async def fetch(url, method="GET", **options):
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, url, **options) as answer,
+    ):
+        return answer.status, await answer.text()
+
+
+async def test_a_route_gets_the_request_and_its_answer_is_sent():
+    server = HttpServer("127.0.0.1:0")
+    server.route("POST", "/echo", echo)
+    server.route("GET", "/tree", echo, below=True)
+
+    async with server:
+        base = f"http://127.0.0.1:{server.port}"
+        posted = await fetch(f"{base}/echo?a=1&a=2", "POST", data=b"x")
+        below = await fetch(f"{base}/tree/leaf")
+        head = await fetch(f"{base}/tree", "HEAD")
+        wrong_method = await fetch(f"{base}/echo")
+        missing = await fetch(f"{base}/treehouse")
+
+    assert posted == (200, "POST /echo [('a', '1'), ('a', '2')] b'x'")
+    assert below == (200, "GET /tree/leaf [] b''")
+    assert head == (200, "")
+    assert wrong_method[0] == 405
+    assert missing[0] == 404
+
+
+async def chunks(size):
+    for _ in range(size // 65536):
+        yield b"x" * 65536
+    yield b"x" * (size % 65536)
+
+
+@pytest.mark.parametrize(
+    "make_body",
+    [lambda size: io.BytesIO(b"x" * size), chunks],
+    ids=["of-known-length", "chunked"],
+)
+async def test_a_body_over_the_limit_is_refused(make_body):
+    server = HttpServer("127.0.0.1:0")
+    server.route("POST", "/echo", echo)
+
+    async with server:
+        status, _ = await fetch(
+            f"http://127.0.0.1:{server.port}/echo", "POST", data=make_body(7 * 1024 * 1024 + 1)
+        )
+
+    assert status == 413
+
+
+async def test_the_port_is_free_again_after_the_server_was_cancelled():
+    server = HttpServer("127.0.0.1:0")
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(server.run())
+        port = await eventually(lambda: server.port)
+        task.cancel()
+
+    async with HttpServer(f"127.0.0.1:{port}") as again:
+        assert again.port == port
+
+
+async def test_a_used_address_is_an_error_at_the_start():
+    async with HttpServer("127.0.0.1:0") as first:
+        with pytest.raises(OSError, match="in use"):
+            await HttpServer(f"127.0.0.1:{first.port}").__aenter__()
+
+
+@pytest.mark.parametrize("address", ["8080", "host:", ":port", ":70000", ""])
+def test_an_address_that_is_none_is_refused(address):
+    with pytest.raises(ValueError, match="must be host:port"):
+        HttpServer(address)
+
+
+def test_a_path_is_served_once():
+    server = HttpServer(":0")
+    server.route("GET", "/a", echo)
+
+    with pytest.raises(ValueError, match="GET /a: is already served"):
+        server.route("GET", "/a", echo)
+
+
+@pytest.fixture
+def authority():
+    return trustme.CA()
+
+
+@pytest.fixture
+def serve(authority, tmp_path):
+    def write(name):
+        issued = authority.issue_cert(name)
+        issued.private_key_pem.write_to_path(tmp_path / "tls.key")
+        issued.cert_chain_pems[0].write_to_path(tmp_path / "tls.crt")
+
+    return write
+
+
+async def served_name(server, authority):
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    context.check_hostname = False
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+    name = writer.get_extra_info("peercert")["subjectAltName"][0][1]
+    writer.close()
+    await writer.wait_closed()
+    return name
+
+
+async def test_a_new_certificate_is_served_from_the_next_handshake(authority, serve, tmp_path):
+    serve("first.test")
+    certificate = ServingCertificate(tmp_path / "tls.crt", tmp_path / "tls.key")
+    async with HttpServer("127.0.0.1:0", certificate=certificate) as server:
+        before = await served_name(server, authority)
+        serve("second.test")
+        changed = certificate.load()
+        after = await served_name(server, authority)
+
+    assert (before, changed, after) == ("first.test", True, "second.test")
+    assert certificate.load() is False
+
+
+async def test_a_broken_new_pair_keeps_the_old_one(authority, serve, tmp_path):
+    serve("first.test")
+    certificate = ServingCertificate(tmp_path / "tls.crt", tmp_path / "tls.key")
+    async with HttpServer("127.0.0.1:0", certificate=certificate) as server:
+        other_key = trustme.CA().issue_cert("other.test").private_key_pem
+        other_key.write_to_path(tmp_path / "tls.key")
+        with pytest.raises(ssl.SSLError):
+            certificate.load()
+
+        assert await served_name(server, authority) == "first.test"

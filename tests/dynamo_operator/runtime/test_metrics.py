@@ -1,0 +1,111 @@
+import re
+
+from dynamo_operator.runtime.metrics import Metrics
+from informers.clock import SystemClock
+from informers.objects import ObjectKey, ResourceType
+from informers.work_queue import WorkQueue
+
+WIDGETS = ResourceType("lab.test", "v1", "Widget", "widgets")
+
+
+def render(metrics):
+    return metrics.render().decode()
+
+
+def types(text):
+    return dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+
+
+def test_names_and_types_are_those_that_dashboards_know():
+    shown = types(render(Metrics()))
+
+    assert {
+        "controller_runtime_reconcile_total": "counter",
+        "controller_runtime_reconcile_errors_total": "counter",
+        "controller_runtime_terminal_reconcile_errors_total": "counter",
+        "controller_runtime_reconcile_panics_total": "counter",
+        "controller_runtime_reconcile_timeouts_total": "counter",
+        "controller_runtime_reconcile_time_seconds": "histogram",
+        "controller_runtime_max_concurrent_reconciles": "gauge",
+        "controller_runtime_active_workers": "gauge",
+        "workqueue_depth": "gauge",
+        "workqueue_adds_total": "counter",
+        "workqueue_queue_duration_seconds": "histogram",
+        "workqueue_work_duration_seconds": "histogram",
+        "workqueue_unfinished_work_seconds": "gauge",
+        "workqueue_longest_running_processor_seconds": "gauge",
+        "workqueue_retries_total": "counter",
+        "rest_client_requests_total": "counter",
+    }.items() <= shown.items()
+    assert not [name for name in shown if name.endswith("_created")]
+
+
+def test_buckets_are_those_that_dashboards_know():
+    metrics = Metrics()
+    metrics.controller("w", 1)
+    metrics.queue("w")
+    text = render(metrics)
+
+    def buckets(name):
+        return re.findall(rf'^{name}_bucket{{.*le="([^"]+)".*}}', text, re.MULTILINE)
+
+    reconcile = buckets("controller_runtime_reconcile_time_seconds")
+    assert len(reconcile) == 41
+    assert (reconcile[0], reconcile[-2:]) == ("0.005", ["60.0", "+Inf"])
+    assert [float(b) for b in buckets("workqueue_work_duration_seconds")[:-1]] == [
+        10.0**n for n in range(-8, 4)
+    ]
+
+
+def test_series_of_a_controller_exist_from_its_start():
+    metrics = Metrics()
+    metrics.controller("w", 3)
+    text = render(metrics)
+
+    for result in ("success", "error", "requeue", "requeue_after"):
+        series = f'controller_runtime_reconcile_total{{controller="w",result="{result}"}} 0.0'
+        assert series in text
+    assert 'controller_runtime_reconcile_panics_total{controller="w"} 0.0' in text
+    assert 'controller_runtime_max_concurrent_reconciles{controller="w"} 3.0' in text
+
+
+def test_depth_is_told_for_each_priority_up_to_a_number():
+    metrics = Metrics()
+    queue = WorkQueue(observer=metrics.queue("w"), clock=SystemClock())
+    for number in range(30):
+        queue.add(ObjectKey("", str(number)), priority=number)
+    text = render(metrics)
+
+    shown = set(re.findall(r'workqueue_depth{.*priority="([^"]+)"}', text))
+    assert shown == {*map(str, range(25)), "exceeded_cardinality_limit"}
+    assert 'workqueue_adds_total{controller="w",name="w"} 30.0' in text
+
+
+def test_two_managers_metrics_are_apart():
+    first, second = Metrics(), Metrics()
+    first.request_answered("200", "GET", "host", 0.1)
+
+    assert 'rest_client_requests_total{code="200",host="host",method="GET"} 1.0' in render(first)
+    assert "rest_client_requests_total{" not in render(second)
+
+
+def test_informers_tell_sizes_lists_watches_and_errors():
+    metrics = Metrics()
+    observer = metrics.informer(WIDGETS, "lab")
+    observer.listed(WIDGETS, 2, "initial")
+    observer.store_changed(WIDGETS, 2, 500)
+    observer.watch_ended(WIDGETS, "expired")
+    observer.failed(WIDGETS, OSError("x"), 1.0)
+    observer.handler_failed(WIDGETS, ObjectKey("", "a"), OSError("x"))
+    text = render(metrics)
+
+    labels = 'namespace="lab",resource="widgets.v1.lab.test"'
+    for series in (
+        f"informer_objects{{{labels}}} 2.0",
+        f"informer_bytes{{{labels}}} 500.0",
+        'informer_lists_total{namespace="lab",reason="initial",resource="widgets.v1.lab.test"} 1.0',
+        'reason="expired",resource="widgets.v1.lab.test"} 1.0',
+        f"informer_errors_total{{{labels}}} 1.0",
+        f"informer_handler_errors_total{{{labels}}} 1.0",
+    ):
+        assert series in text
