@@ -62,7 +62,7 @@ def _check_tagged(value: Any, node: Node, path: Path) -> Iterator[Violation]:
     tag, mapping = node["discriminator"]["propertyName"], node["discriminator"]["mapping"]
     if not isinstance(value, Mapping):
         yield Violation(path, f"must be an object, not {shown(value)}")
-    elif value.get(tag) not in mapping:
+    elif not isinstance(value.get(tag), str) or value[tag] not in mapping:
         kinds = ", ".join(sorted(mapping))
         given = f"not {shown(value[tag])}" if tag in value else "and is missing"
         yield Violation((*path, tag), f"must be one of {kinds}, {given}")

@@ -50,7 +50,9 @@ def load_type(traffic: Section) -> str:
 def _load_violations(load: Section) -> Iterator[Violation]:
     kind = load.get("type", "concurrency")
     accepted = _FIELDS_OF_LOAD[kind]
-    given = {name for name in _LOAD_FIELDS if load.get(name) not in (None, False)}
+    given = {
+        name for name in _LOAD_FIELDS if load.get(name) is not None and load[name] is not False
+    }
     for name in sorted(given - accepted):
         yield Violation(
             ("traffic", "load", name),
