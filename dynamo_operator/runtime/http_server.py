@@ -152,8 +152,6 @@ class HttpServer:
         if handler is None:
             status = 405 if allowed else 404
             return web.Response(status=status, text=f"{request.path}: no such page\n")
-        if (request.content_length or 0) > _LARGEST_BODY:
-            return web.Response(status=413, text=f"body over {_LARGEST_BODY} bytes\n")
         body = await _read(request)
         if body is None:
             return web.Response(status=413, text=f"body over {_LARGEST_BODY} bytes\n")

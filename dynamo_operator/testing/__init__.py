@@ -1,1 +1,33 @@
-"""What a test of a controller needs: a cluster without a cluster, and virtual time."""
+"""What a test of a controller needs: a cluster without a cluster, and virtual time.
+
+Names are exported lazily: `virtual_time` alone loads no API server.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dynamo_operator.testing.cluster import Cluster
+    from dynamo_operator.testing.in_process_transport import InProcessTransport
+    from dynamo_operator.testing.polling import eventually
+
+__all__ = ["Cluster", "InProcessTransport", "eventually"]
+
+_MODULE_OF = {
+    "Cluster": "cluster",
+    "InProcessTransport": "in_process_transport",
+    "eventually": "polling",
+}
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

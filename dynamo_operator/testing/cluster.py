@@ -12,8 +12,8 @@ from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.manager import Manager, Runnable
-from dynamo_operator.testing.eventually import TIMEOUT_SECONDS, eventually
 from dynamo_operator.testing.in_process_transport import InProcessTransport
+from dynamo_operator.testing.polling import TIMEOUT_SECONDS, eventually
 from dynamo_operator.testing.virtual_time import VirtualClock, VirtualTimeLoop
 from informers.clock import Clock, Random, SystemClock
 
@@ -92,7 +92,7 @@ class Cluster:
         *,
         timeout: float = TIMEOUT_SECONDS,
     ) -> T:
-        """Wait until what is fetched satisfies the predicate; see `testing.eventually`."""
+        """Wait until what is fetched satisfies the predicate; see `polling.eventually`."""
         return await eventually(fetch, predicate, timeout=timeout)
 
 

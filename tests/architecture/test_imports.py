@@ -1,0 +1,86 @@
+"""What importing a package loads, measured in a fresh interpreter."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OURS = ("informers", "dynamo_operator", "reconcilers")
+
+
+def loaded_by(statement):
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", f"import sys\n{statement}\nprint(*sys.modules)"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(ran.stdout.split())
+
+
+def ours(loaded):
+    return {name for name in loaded if name.partition(".")[0] in OURS}
+
+
+def below(loaded, *packages):
+    return {n for n in loaded if any(n == p or n.startswith(f"{p}.") for p in packages)}
+
+
+def test_the_root_package_is_inert():
+    root = ast.parse((ROOT / "dynamo_operator" / "__init__.py").read_text())
+
+    assert len(root.body) == 1
+    assert ast.get_docstring(root)
+    assert ours(loaded_by("import dynamo_operator")) == {"dynamo_operator"}
+
+
+def test_informers_load_only_the_standard_library():
+    loaded = loaded_by(
+        "import pkgutil, importlib, informers\n"
+        "for m in pkgutil.iter_modules(informers.__path__):\n"
+        "    importlib.import_module('informers.' + m.name)"
+    )
+    roots = {name.partition(".")[0] for name in loaded}
+
+    assert {n for n in roots if n not in sys.stdlib_module_names} <= {
+        "informers",
+        "__main__",
+        *(n for n in roots if n.startswith(("_", "sitecustomize", "distutils-precedence"))),
+    }
+
+
+def test_the_framework_loads_nothing_of_dynamo():
+    loaded = loaded_by(
+        "import informers, dynamo_operator.runtime as r\n"
+        "for name in r.__all__:\n"
+        "    getattr(r, name)"
+    )
+
+    assert below(loaded, "dynamo_operator.runtime.manager")
+    assert ours(loaded) - below(loaded, "informers", "dynamo_operator.runtime") == {
+        "dynamo_operator"
+    }
+
+
+def test_the_client_loads_neither_manager_nor_controllers_nor_cache():
+    loaded = loaded_by("import dynamo_operator.runtime.client")
+
+    assert below(loaded, "dynamo_operator.runtime.client")
+    assert not below(
+        loaded,
+        *(f"dynamo_operator.runtime.{m}" for m in ("manager", "controller", "builder", "cache")),
+        "kubernetes_asyncio",
+        "prometheus_client",
+        "informers.shared_informer",
+    )
+
+
+@pytest.mark.parametrize("package", ["informers", "dynamo_operator.runtime"])
+def test_importing_the_framework_loads_no_heavy_optional_library(package):
+    loaded = loaded_by(f"import {package}")
+
+    assert not below(loaded, "kubernetes_asyncio", "prometheus_client", "cryptography", "ruamel")
