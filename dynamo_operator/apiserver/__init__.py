@@ -1,7 +1,7 @@
 """An embedded Kubernetes API server: real semantics, one process, no thread, no wall clock.
 
 What belongs: everything a client can observe of kube-apiserver. What does not: controllers (those
-are `dynamo_operator.local_cluster`) and anything of the client side: each is the other's oracle.
+are the package `local_cluster`) and anything of the client side: each is the other's oracle.
 
 How a request runs: `api_server` parses (`routes`), authenticates, authorizes (`rbac`) and hands
 over to a handler (`reads`, `writes`, `deletion`, `subresources`, `reviews`); those ask the
