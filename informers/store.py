@@ -12,6 +12,8 @@ from informers.indexers import BY_NAMESPACE, Index
 from informers.objects import CachedObject, ObjectKey
 from informers.resource_versions import is_at_least, is_older
 
+_DELETED = WatchEventType.DELETED  # a lookup in the class costs ten times as much
+
 IndexFailed = Callable[[Index, CachedObject, Exception], None]
 
 
@@ -65,7 +67,7 @@ class Store:
         if old is not None and is_older(obj.resource_version, old.resource_version):
             return None
         self._advance(obj.resource_version)
-        if event.type is WatchEventType.DELETED:
+        if event.type is _DELETED:
             if old is None:
                 return None
             self._remove(key, old)

@@ -120,6 +120,11 @@ class _Phase(Enum):
     WATCHING = "watching"
 
 
+# Looking a member up in its class costs ten times as much as a global name.
+_START, _STREAMING, _LISTING, _WATCHING = _Phase
+_DELETED, _ERROR = WatchEventType.DELETED, WatchEventType.ERROR
+
+
 @dataclass(frozen=True, slots=True)
 class _Move:
     to: _Phase
@@ -128,26 +133,26 @@ class _Move:
 
 
 _MOVES = {
-    (_Phase.STREAMING, Outcome.CLOSED): _Move(_Phase.START),
-    (_Phase.STREAMING, Outcome.SHORT): _Move(_Phase.START),
-    (_Phase.STREAMING, Outcome.LOST): _Move(_Phase.START),
-    (_Phase.STREAMING, Outcome.SILENT): _Move(_Phase.LISTING, wait=False),
-    (_Phase.STREAMING, Outcome.EXPIRED): _Move(_Phase.START, latest=True),
-    (_Phase.STREAMING, Outcome.UNAVAILABLE): _Move(_Phase.START),
-    (_Phase.STREAMING, Outcome.REJECTED): _Move(_Phase.LISTING, wait=False),
-    (_Phase.STREAMING, Outcome.REFUSED): _Move(_Phase.START),
-    (_Phase.LISTING, Outcome.EXPIRED): _Move(_Phase.LISTING, latest=True),
-    (_Phase.LISTING, Outcome.UNAVAILABLE): _Move(_Phase.START),
-    (_Phase.LISTING, Outcome.REJECTED): _Move(_Phase.START, latest=True),
-    (_Phase.LISTING, Outcome.REFUSED): _Move(_Phase.START),
-    (_Phase.WATCHING, Outcome.CLOSED): _Move(_Phase.WATCHING, wait=False),
-    (_Phase.WATCHING, Outcome.SHORT): _Move(_Phase.WATCHING),
-    (_Phase.WATCHING, Outcome.LOST): _Move(_Phase.WATCHING),
-    (_Phase.WATCHING, Outcome.SILENT): _Move(_Phase.WATCHING, wait=False),
-    (_Phase.WATCHING, Outcome.EXPIRED): _Move(_Phase.START, latest=True),
-    (_Phase.WATCHING, Outcome.UNAVAILABLE): _Move(_Phase.WATCHING),
-    (_Phase.WATCHING, Outcome.REJECTED): _Move(_Phase.START, latest=True),
-    (_Phase.WATCHING, Outcome.REFUSED): _Move(_Phase.START),
+    (_STREAMING, Outcome.CLOSED): _Move(_START),
+    (_STREAMING, Outcome.SHORT): _Move(_START),
+    (_STREAMING, Outcome.LOST): _Move(_START),
+    (_STREAMING, Outcome.SILENT): _Move(_LISTING, wait=False),
+    (_STREAMING, Outcome.EXPIRED): _Move(_START, latest=True),
+    (_STREAMING, Outcome.UNAVAILABLE): _Move(_START),
+    (_STREAMING, Outcome.REJECTED): _Move(_LISTING, wait=False),
+    (_STREAMING, Outcome.REFUSED): _Move(_START),
+    (_LISTING, Outcome.EXPIRED): _Move(_LISTING, latest=True),
+    (_LISTING, Outcome.UNAVAILABLE): _Move(_START),
+    (_LISTING, Outcome.REJECTED): _Move(_START, latest=True),
+    (_LISTING, Outcome.REFUSED): _Move(_START),
+    (_WATCHING, Outcome.CLOSED): _Move(_WATCHING, wait=False),
+    (_WATCHING, Outcome.SHORT): _Move(_WATCHING),
+    (_WATCHING, Outcome.LOST): _Move(_WATCHING),
+    (_WATCHING, Outcome.SILENT): _Move(_WATCHING, wait=False),
+    (_WATCHING, Outcome.EXPIRED): _Move(_START, latest=True),
+    (_WATCHING, Outcome.UNAVAILABLE): _Move(_WATCHING),
+    (_WATCHING, Outcome.REJECTED): _Move(_START, latest=True),
+    (_WATCHING, Outcome.REFUSED): _Move(_START),
 }
 _REJECTED_CODES = frozenset({400, 405, 406, 415, 422, 501})
 
@@ -174,7 +179,7 @@ class WatchSession:
         self._random = random
         self._backoff = backoff
         self.uses_watch_list = use_watch_list
-        self._phase = _Phase.START
+        self._phase = _START
         self._version = ""
         self._latest = False
         self._reason = "initial"
@@ -193,12 +198,12 @@ class WatchSession:
         """Return what to ask for now."""
         self._asked_at = self._data_at = now
         self._opened = self._saw_events = False
-        if self._phase is _Phase.START:
-            self._phase = _Phase.STREAMING if self.uses_watch_list else _Phase.LISTING
+        if self._phase is _START:
+            self._phase = _STREAMING if self.uses_watch_list else _LISTING
             self._collected = {}
-        if self._phase is _Phase.LISTING:
+        if self._phase is _LISTING:
             return self._list_request()
-        streaming = self._phase is _Phase.STREAMING
+        streaming = self._phase is _STREAMING
         return WatchRequest(
             "" if streaming and self._latest else self._version,
             self._random.randint(*WATCH_SECONDS),
@@ -232,11 +237,11 @@ class WatchSession:
         """Take what came through a watch."""
         self._data_at = now
         snapshot = None
-        if self._phase is _Phase.STREAMING:
+        if self._phase is _STREAMING:
             snapshot, batch = self._collect(batch)
         version = ""
         for position, event in enumerate(batch):
-            if event.type is WatchEventType.ERROR:
+            if event.type is _ERROR:
                 self._advance(version)
                 return Received(snapshot, batch[:position], _stream_error(event))
             if event.object is not None:
@@ -249,14 +254,14 @@ class WatchSession:
 
     def read_deadline(self) -> float:
         """Return the time at which `timed_out` is due if nothing comes."""
-        if self._phase is _Phase.STREAMING:
+        if self._phase is _STREAMING:
             return min(self._data_at + STREAMING_QUIET_SECONDS, self._asked_at + STREAMING_SECONDS)
         return self._data_at + IDLE_SECONDS
 
     def closed(self, now: float) -> Ended:
         """Note that the server ended the stream."""
         lived = now - self._asked_at
-        if self._phase is _Phase.STREAMING:
+        if self._phase is _STREAMING:
             error = ConnectionLostError("the watch was closed before its initial events ended")
             return self._end(Outcome.CLOSED, error, now)
         if lived < SHORT_SECONDS and not self._saw_events:
@@ -272,7 +277,7 @@ class WatchSession:
         """
         outcome = self._classify(error)
         if (
-            self._phase is _Phase.WATCHING
+            self._phase is _WATCHING
             and isinstance(error, ListWatchError)
             and error.code == 405
             and not self._opened
@@ -288,7 +293,7 @@ class WatchSession:
         if not self._opened:
             error = ConnectionLostError(f"no answer to a watch in {quiet:.0f} s")
             return self._end(Outcome.UNAVAILABLE, error, now)
-        if self._phase is _Phase.STREAMING:
+        if self._phase is _STREAMING:
             error = ConnectionLostError(
                 f"no end of the initial events in {now - self._asked_at:.0f} s; listing instead"
             )
@@ -317,11 +322,11 @@ class WatchSession:
         An error is passed on too.
         """
         for position, event in enumerate(batch):
-            if event.type is WatchEventType.ERROR:
+            if event.type is _ERROR:
                 return None, batch[position:]
             if event.object is not None:
                 self._saw_events = True
-                if event.type is WatchEventType.DELETED:
+                if event.type is _DELETED:
                     self._collected.pop(event.object.key, None)
                 else:
                     self._collected[event.object.key] = event.object
@@ -336,7 +341,7 @@ class WatchSession:
         self._latest = False
         self._paging = True
         self._fruitless_streamings = 0
-        self._phase = _Phase.WATCHING
+        self._phase = _WATCHING
         return snapshot
 
     def _advance(self, version: str) -> None:
@@ -360,9 +365,9 @@ class WatchSession:
         before = self._phase
         move = _MOVES[before, outcome]
         to, wait, latest = move.to, move.wait, move.latest
-        if before is _Phase.STREAMING:
+        if before is _STREAMING:
             self._note_streaming(outcome)
-        elif before is _Phase.LISTING:
+        elif before is _LISTING:
             if outcome is Outcome.EXPIRED and self._continue_token:
                 self._paging, wait, latest = False, False, self._latest
             self._continue_token = ""
@@ -372,7 +377,7 @@ class WatchSession:
             to = self._note_watching(
                 fruitless=wait and not self._saw_events, outcome=outcome, to=to
             )
-        if outcome is Outcome.EXPIRED and before is not _Phase.WATCHING:
+        if outcome is Outcome.EXPIRED and before is not _WATCHING:
             wait = wait and self._asked_for_latest(before)
         self._latest = self._latest or latest
         if to is not before:
@@ -385,7 +390,7 @@ class WatchSession:
         return Ended(outcome, delay, error)
 
     def _asked_for_latest(self, phase: _Phase) -> bool:
-        if phase is _Phase.STREAMING:
+        if phase is _STREAMING:
             return self._latest or not self._version
         return not self._list_version()
 
@@ -408,7 +413,7 @@ class WatchSession:
         if self._fruitless_watches < WATCHING_TRIES:
             return to
         self._fruitless_watches = 0
-        return _Phase.START
+        return _START
 
 
 def _stream_error(event: WatchEvent) -> ListWatchError:
@@ -419,8 +424,8 @@ def _stream_error(event: WatchEvent) -> ListWatchError:
 
 def _reason(before: _Phase, outcome: Outcome, reason: str) -> str:
     """Why the next snapshot is taken, for observers."""
-    if before is _Phase.WATCHING:
+    if before is _WATCHING:
         return "expired" if outcome is Outcome.EXPIRED else "error"
-    if before is _Phase.STREAMING and outcome in (Outcome.SILENT, Outcome.REJECTED):
+    if before is _STREAMING and outcome in (Outcome.SILENT, Outcome.REJECTED):
         return reason if reason == "expired" else "fall_back"
     return reason
