@@ -25,8 +25,8 @@ from typing import Any, Literal
 
 import structlog
 
-from dynamo_operator.local_cluster.discovery import Discovery, discover
 from dynamo_operator.local_cluster.ownership_graph import GraphNode, OwnershipGraph
+from dynamo_operator.local_cluster.served_resources import ServedResources, served_resources
 from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.errors import (
@@ -79,7 +79,7 @@ class GarbageCollector:
         self._queue: WorkQueue[str] = WorkQueue(
             rate_limiter=ItemExponential(cap_seconds=_LONGEST_RETRY_SECONDS), clock=self._clock
         )
-        self._discovery = Discovery(())
+        self._served = ServedResources()
         self._monitors: dict[ResourceType, _Monitor] = {}
         self._rediscover = asyncio.Event()
         self._synced = asyncio.Event()
@@ -118,7 +118,7 @@ class GarbageCollector:
     async def _watch_everything(self, tasks: asyncio.TaskGroup) -> None:
         """Watch new resources, and those no more that are gone."""
         try:
-            discovery = await discover(self._client)
+            served = await served_resources(self._client)
         except ClientError as error:
             _log.warning("resources not discovered", error=str(error))
             self._rediscover.set()
@@ -126,12 +126,12 @@ class GarbageCollector:
             return
         wanted = {
             found.resource_type
-            for found in discovery.resources
+            for found in served.types
             if found.verbs >= _NEEDED_VERBS
             and (found.resource_type.group, found.resource_type.plural) not in _IGNORED
         }
-        self._discovery = discovery
-        if discovery.is_complete:
+        self._served = served
+        if served.is_complete:
             for resource_type in self._monitors.keys() - wanted:
                 self._stop_watching(resource_type)
         new = wanted - self._monitors.keys()
@@ -254,7 +254,7 @@ class GarbageCollector:
         self, ref: ObjectRef, owner: OwnerReference
     ) -> Literal["solid", "absent", "waiting"]:
         """Look an owner up, in the object's own namespace."""
-        owner_type = self._discovery.find(owner.group, owner.kind)
+        owner_type = self._served.find(owner.group, owner.kind)
         if owner_type is None:
             self._rediscover.set()
             raise _UndecidedError(f"owner {owner.kind}.{owner.group}: no such kind is served")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynamo_operator.local_cluster.discovery import discover
+from dynamo_operator.local_cluster.served_resources import served_resources
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Namespace, ServiceAccount
 from dynamo_operator.runtime.client import codec
 from dynamo_operator.runtime.client.client import Client
@@ -127,9 +127,9 @@ class NamespaceReconciler:
         Raises:
             ClientError: some resources could not be listed; the namespace must wait.
         """
-        discovery = await discover(self._client)
-        remaining = 0 if discovery.is_complete else 1
-        for found in discovery.resources:
+        resources = await served_resources(self._client)
+        remaining = 0 if resources.is_complete else 1
+        for found in resources.types:
             if found.resource_type.namespaced and {"list", "delete"} <= found.verbs:
                 remaining += await self._delete_all(found.resource_type, namespace)
         return remaining

@@ -155,7 +155,7 @@ class NodeAgent:
         with self._state_directory():
             isolation = self._options.isolation
             if isolation is None:
-                isolation = await probe_isolation(self._options.state_directory, self._clock)
+                isolation = await probe_isolation(self._pods_directory, self._clock)
             async with self._serving():
                 await self._run(isolation)
 
@@ -326,9 +326,10 @@ class NodeAgent:
     @contextlib.contextmanager
     def _state_directory(self) -> Any:
         directory = self._options.state_directory
+        is_new = not directory.exists()
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(0o711)
-        lock = os.open(directory / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -344,6 +345,9 @@ class NodeAgent:
                 remove_tree(self._pods_directory)
         finally:
             os.close(lock)
+            if is_new:
+                with contextlib.suppress(OSError):
+                    directory.rmdir()
 
     @asynccontextmanager
     async def _serving(self) -> AsyncGenerator[None]:
