@@ -25,7 +25,7 @@ from dynamo_operator.runtime.own_writes import OwnerKey, OwnWrites, PendingWrite
 from informers.clock import Clock, Random
 from informers.events import ObjectEvent
 from informers.indexers import BY_NAMESPACE, BY_OWNER_UID, Index
-from informers.objects import ObjectKey, ResourceType, controller_ref
+from informers.objects import ObjectKey, ResourceType
 from informers.shared_informer import SharedInformer
 
 OWN_WRITE_TIMEOUT_SECONDS: Final = 5.0
@@ -306,12 +306,15 @@ class Cache:
         reconciling = _reconciling.get()
         if reconciling is not None:
             yield reconciling
-        cached = cache.informer.lister.find(write.key)
-        reference = controller_ref(cached) if cached is not None else None
-        if reference is not None:
-            # The reference does not say whether its owner is namespaced.
-            for namespace in {write.key.namespace, ""}:
-                yield (reference.group, reference.kind, ObjectKey(namespace, reference.name))
+        references = write.owner_references
+        if write.deleted:
+            cached = cache.informer.lister.find(write.key)
+            references = cached.owner_references if cached is not None else ()
+        for reference in references:
+            if reference.controller:
+                # The reference does not say whether its owner is namespaced.
+                for namespace in {write.key.namespace, ""}:
+                    yield (reference.group, reference.kind, ObjectKey(namespace, reference.name))
 
     async def _wait(self, cache: TypeCache, pending: Callable[[], Sequence[PendingWrite]]) -> bool:
         started = self._clock.monotonic()

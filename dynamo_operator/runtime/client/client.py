@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, cast, overload
 
@@ -33,7 +33,7 @@ from dynamo_operator.runtime.models import KubeModel, KubeStruct
 from dynamo_operator.runtime.owner_references import add_controller_reference
 from informers.clock import Clock, Random
 from informers.list_watch import ListWatch
-from informers.objects import ObjectKey, ResourceType
+from informers.objects import ObjectKey, OwnerReference, ResourceType
 
 Query = Sequence[tuple[str, str]]
 
@@ -56,7 +56,8 @@ class Write:
 
     `resource_version` is the object's after the write. After a delete it is set only if the object
     is still there (finalizers, grace period); `deleted_uid` then names the deleted instance, as it
-    does when the object is gone ("" where the server did not say).
+    does when the object is gone ("" where the server did not say). `owner_references` are the
+    object's after a write that is no delete.
     """
 
     resource_type: ResourceType
@@ -64,6 +65,7 @@ class Write:
     resource_version: str = ""
     deleted: bool = False
     deleted_uid: str = ""
+    owner_references: tuple[OwnerReference, ...] = field(default=(), compare=False)
 
 
 WriteObserver = Callable[[Write], None]
@@ -505,7 +507,9 @@ class Client(LiveReader):
             raise UnknownOutcomeError(f"{method} {path}: answered with {error}") from None
         resource_type = codec.resource_type_of(kind)
         if not dry_run and stored.key.name:
-            self._told(Write(resource_type, stored.key, stored.resource_version))
+            owners = stored.owner_references
+            version = stored.resource_version
+            self._told(Write(resource_type, stored.key, version, owner_references=owners))
         return codec.decode(kind, response.body)
 
     def _told(self, write: Write) -> None:
