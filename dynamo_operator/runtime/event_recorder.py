@@ -48,11 +48,8 @@ class EventWriter(Protocol):
         """Merge the patch into the event."""
 
 
-class DropCounter(Protocol):
-    """Told of every event that will not be sent."""
-
-    def __call__(self, reason: str) -> None:
-        """`reason` is queue_full, refused or unreachable."""
+DropCounter = Callable[[str], None]
+"""Told of every event that will not be sent: queue_full, refused or unreachable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ class EventRecorder:
         clock: Clock,
         reporting_controller: str,
         reporting_instance: str,
-        dropped: DropCounter = lambda reason: None,
+        dropped: DropCounter = lambda _: None,
     ) -> None:
         self._client = client
         self._clock = clock

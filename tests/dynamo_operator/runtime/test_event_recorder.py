@@ -48,7 +48,8 @@ class Writer:
 
 @pytest.fixture
 def bench():
-    writer, dropped = Writer(), []
+    writer = Writer()
+    dropped: list[str] = []
     recorder = EventRecorder(
         writer,
         clock=VirtualClock(),

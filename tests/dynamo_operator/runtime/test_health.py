@@ -15,23 +15,27 @@ class Check:
             raise RuntimeError(self.problem)
 
 
-@pytest.fixture
-async def probe():
-    check, endpoint = Check(), HealthEndpoint("/readyz")
-    endpoint.add("informers", check)
-    server = HttpServer("127.0.0.1:0")
-    endpoint.mount(server)
+class Probe:
+    def __init__(self):
+        self.check = Check()
+        self.server = HttpServer("127.0.0.1:0")
+        endpoint = HealthEndpoint("/readyz")
+        endpoint.add("informers", self.check)
+        endpoint.mount(self.server)
 
-    async def get(path):
+    async def __call__(self, path):
         async with (
             aiohttp.ClientSession() as session,
-            session.get(f"http://127.0.0.1:{server.port}{path}") as answer,
+            session.get(f"http://127.0.0.1:{self.server.port}{path}") as answer,
         ):
             return answer.status, await answer.text()
 
-    get.check, get.endpoint = check, endpoint
-    async with server:
-        yield get
+
+@pytest.fixture
+async def probe():
+    probe = Probe()
+    async with probe.server:
+        yield probe
 
 
 async def test_all_checks_passing_is_ok(probe):

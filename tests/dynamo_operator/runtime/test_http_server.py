@@ -8,7 +8,7 @@ import trustme
 
 from dynamo_operator.runtime.client.rest import HttpResponse
 from dynamo_operator.runtime.http_server import HttpServer, ServingCertificate
-from dynamo_operator.testing.eventually import eventually
+from dynamo_operator.testing.polling import eventually
 
 
 async def echo(request):

@@ -71,7 +71,7 @@ def test_series_of_a_controller_exist_from_its_start():
 
 def test_depth_is_told_for_each_priority_up_to_a_number():
     metrics = Metrics()
-    queue = WorkQueue(observer=metrics.queue("w"), clock=SystemClock())
+    queue: WorkQueue[ObjectKey] = WorkQueue(observer=metrics.queue("w"), clock=SystemClock())
     for number in range(30):
         queue.add(ObjectKey("", str(number)), priority=number)
     text = render(metrics)

@@ -25,7 +25,7 @@ class Bench:
         self.script = {}
         self.calls = []
         self.metrics = Metrics()
-        self.queue = WorkQueue(clock=VirtualClock(), observer=self.metrics.queue("w"))
+        self.queue: WorkQueue[ObjectKey] = WorkQueue(clock=VirtualClock(), observer=self.metrics.queue("w"))
         self.loop = ReconcileLoop(
             name="w",
             kind="Widget",
@@ -255,7 +255,7 @@ async def test_each_attempt_has_its_own_id_and_log_context():
 
 async def test_a_key_added_while_it_is_reconciled_runs_once_more_and_never_twice_at_once():
     bench = Bench(workers=4)
-    running = []
+    running: list[int] = []
 
     async def busy():
         running.append(len(running))
