@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -46,6 +47,7 @@ class HttpTransport:
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
         self._base = config.server.rstrip("/")
+        self._proxy, self._proxy_headers = _split_proxy(config.proxy)
         self._requests: aiohttp.ClientSession | None = None
         self._streams: aiohttp.ClientSession | None = None
         self._context: ssl.SSLContext | None = None
@@ -96,7 +98,7 @@ class HttpTransport:
         trace.on_request_headers_sent.append(_note_sent)
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=limit),
-            headers=[*self._config.static_headers()],
+            headers=[*self._config.static_headers(), *self._plain_proxy_headers()],
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             trace_configs=[trace],
@@ -106,6 +108,11 @@ class HttpTransport:
         # applied; what is repeated is decided in one place, and that is not here.
         session._retry_connection = False  # noqa: SLF001 - it has no public switch
         return session
+
+    def _plain_proxy_headers(self) -> Iterator[tuple[str, str]]:
+        """Yield the headers for the proxy where it sees our requests, i.e. without TLS."""
+        if not self._base.startswith("https:"):
+            yield from (self._proxy_headers or {}).items()
 
     async def _open(
         self,
@@ -121,7 +128,8 @@ class HttpTransport:
             headers=request.headers,
             allow_redirects=False,
             timeout=timeout,
-            proxy=self._config.proxy or None,
+            proxy=self._proxy,
+            proxy_headers=self._proxy_headers,
             trace_request_ctx=sent,
             **await self._tls(),
         )
@@ -141,6 +149,11 @@ class HttpTransport:
         except TimeoutError as error:
             what = "no answer in time" if sent.value else "no connection in time"
             raise DeadlineExceededError(f"{request}: {what}", sent=sent.value) from error
+        except aiohttp.ClientResponseError as error:
+            # Not chained: its representation holds the request's headers.
+            raise TransportError(
+                f"{request}: {error.status} {error.message}", sent=sent.value
+            ) from None
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{request}: {_described(error)}", sent=sent.value) from error
         except RuntimeError as error:
@@ -229,6 +242,17 @@ class _Chunks:
         return chunk
 
 
+def _split_proxy(proxy: str) -> tuple[URL | None, dict[str, str] | None]:
+    """Return a proxy's URL and, apart from it, its credentials: errors show the URL."""
+    if not proxy:
+        return None, None
+    url = URL(proxy)
+    if url.user is None:
+        return url, None
+    pair = base64.b64encode(f"{url.user}:{url.password or ''}".encode()).decode()
+    return url.with_user(None), {"Proxy-Authorization": f"Basic {pair}"}
+
+
 async def _note_sent(session: object, context: SimpleNamespace, params: object) -> None:
     context.trace_request_ctx.value = True
 
@@ -249,7 +273,4 @@ def _lower_case(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _described(error: Exception) -> str:
-    if isinstance(error, aiohttp.ClientResponseError):
-        # Its own text shows the URL, which for a proxy can hold a password.
-        return f"{error.status} {error.message}"
     return " ".join(str(error).split()) or type(error).__name__

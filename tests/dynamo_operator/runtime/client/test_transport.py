@@ -279,15 +279,15 @@ async def test_a_closed_client_says_so_and_may_be_closed_again():
 
 
 async def test_requests_go_through_the_proxy_that_the_configuration_names():
-    async with (
-        ScriptedServer([reply(200, STORED)]) as proxy,
-        Client.connect(ClientConfig("http://lab.test:8080", proxy=proxy.url)) as client,
-    ):
-        await client.get(ConfigMap, KEY)
+    async with ScriptedServer([reply(200, STORED)]) as proxy:
+        config = ClientConfig("http://lab.test:8080", proxy=f"http://me:x@127.0.0.1:{proxy.port}")
+        async with Client.connect(config) as client:
+            await client.get(ConfigMap, KEY)
 
-        target = proxy.received[0].target
+        (received,) = proxy.received
 
-    assert target == "http://lab.test:8080/api/v1/namespaces/lab/configmaps/a"
+    assert received.target == "http://lab.test:8080/api/v1/namespaces/lab/configmaps/a"
+    assert received.headers["proxy-authorization"] == "Basic bWU6eA=="
 
 
 async def test_the_environment_and_netrc_are_not_looked_at(monkeypatch, tmp_path):
@@ -310,6 +310,9 @@ async def test_a_proxys_password_is_in_no_error():
         with pytest.raises(TransportError) as caught:
             await client.create(ConfigMap.new("a"))
 
+        authorization = proxy.received[0].headers["proxy-authorization"]
+
+    assert authorization == "Basic bWU6czNjcmV0"
     assert "s3cret" not in f"{caught.value}{caught.value!r}{caught.value.__cause__}"
 
 
