@@ -40,13 +40,19 @@ def canonical(value: Any) -> Any:
 
 def dump_document(document: Mapping[str, Any]) -> str:
     """Return the canonical YAML; dumping what it parses to gives the same text."""
+    return dump_yaml(canonical(document))
+
+
+def dump_yaml(value: Any) -> str:
+    """Return the value as block-style YAML, keys in the order that they have."""
     stream = io.StringIO()
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.width = _NO_FOLDING
     yaml.allow_unicode = True
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment] # declared None
     yaml.Representer = _CanonicalRepresenter
-    yaml.dump(canonical(document), stream)
+    yaml.dump(value, stream)
     return stream.getvalue()
 
 

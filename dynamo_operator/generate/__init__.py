@@ -1,1 +1,4 @@
-"""Generates manifests from the code."""
+"""Everything that is made from the kinds and the declared permissions: manifests and docs.
+
+`hack/generate` writes the files and, with `--check`, fails when one is stale.
+"""

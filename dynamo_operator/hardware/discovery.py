@@ -18,6 +18,7 @@ from dynamo_operator.hardware.node_labels import survey_nodes
 from dynamo_operator.runtime.builtin_kinds import Node, Pod
 from dynamo_operator.runtime.client import Reader
 from dynamo_operator.runtime.client.errors import ClientError, ForbiddenError
+from dynamo_operator.runtime.permissions import Permission
 from informers.clock import Clock
 
 DISCOVERY_SECONDS: Final = 6.0
@@ -31,6 +32,12 @@ EXPORTER_SELECTORS: Final = (
 )
 DEFAULT_ENDPOINT: Final = "http://{POD_IP}:9400/metrics"
 GPU_DISCOVERY_ROLE: Final = "dynamo-operator-gpu-discovery"
+
+PERMISSIONS: Final = (
+    Permission("", ("nodes",), ("list",), cluster_wide=True),
+    Permission("", ("pods",), ("list",), cluster_wide=True),
+)
+"""What discovery reads, in all namespaces; it is a role of its own, so that it can be withheld."""
 
 Fetch = Callable[[str], Awaitable[str]]
 """GETs a URL and returns the text; raises a ClientError, also for a status other than 200."""

@@ -1,0 +1,111 @@
+"""The operator's Namespace and Deployment: non-root, restricted, probed."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dynamo_operator.generate.layout import IMAGE, MANAGER, NAME, NAMESPACE, labels
+
+HEALTH_PORT: Final = 8081
+USER_ID: Final = 65532
+CONTAINER: Final = "manager"
+OPERATOR_IMAGE_VARIABLE: Final = "DYNAMO_OPERATOR_OPERATOR_IMAGE"
+
+_STOP_SECONDS: Final = 40
+"""Longer than the operator takes to drain (30 s)."""
+
+
+def namespace() -> dict[str, Any]:
+    """Return the operator's Namespace; it admits restricted Pods only."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": NAMESPACE,
+            "labels": {
+                **labels("namespace"),
+                "pod-security.kubernetes.io/enforce": "restricted",
+            },
+        },
+    }
+
+
+def deployment() -> dict[str, Any]:
+    """Return the operator's Deployment."""
+    selector = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/component": CONTAINER}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": MANAGER, "namespace": NAMESPACE, "labels": labels(CONTAINER)},
+        "spec": {
+            "replicas": 1,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": selector},
+            "template": {
+                "metadata": {
+                    "labels": labels(CONTAINER),
+                    "annotations": {"kubectl.kubernetes.io/default-container": CONTAINER},
+                },
+                "spec": _pod_spec(),
+            },
+        },
+    }
+
+
+def image_replacement() -> dict[str, Any]:
+    """Return the kustomize replacement that tells the operator its own image."""
+    container = f"spec.template.spec.containers.[name={CONTAINER}]"
+    return {
+        "source": {"kind": "Deployment", "name": MANAGER, "fieldPath": f"{container}.image"},
+        "targets": [
+            {
+                "select": {"kind": "Deployment", "name": MANAGER},
+                "fieldPaths": [f"{container}.env.[name={OPERATOR_IMAGE_VARIABLE}].value"],
+            }
+        ],
+    }
+
+
+def _pod_spec() -> dict[str, Any]:
+    return {
+        "serviceAccountName": NAME,
+        "terminationGracePeriodSeconds": _STOP_SECONDS,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "runAsGroup": USER_ID,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": CONTAINER,
+                "image": IMAGE,
+                "command": ["/manager"],
+                "args": [f"--health-address=0.0.0.0:{HEALTH_PORT}"],
+                "env": [{"name": OPERATOR_IMAGE_VARIABLE, "value": IMAGE}],
+                "ports": [{"name": "health", "containerPort": HEALTH_PORT}],
+                "startupProbe": _probe("/healthz", period=2, failures=30),
+                "livenessProbe": _probe("/healthz", period=20, failures=3),
+                "readinessProbe": _probe("/readyz", period=10, failures=3),
+                "resources": {
+                    "requests": {"cpu": "100m", "memory": "128Mi"},
+                    "limits": {"cpu": "1", "memory": "512Mi"},
+                },
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "capabilities": {"drop": ["ALL"]},
+                    "readOnlyRootFilesystem": True,
+                },
+                "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+            }
+        ],
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}],
+    }
+
+
+def _probe(path: str, *, period: int, failures: int) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": path, "port": "health"},
+        "periodSeconds": period,
+        "failureThreshold": failures,
+    }

@@ -1,0 +1,22 @@
+"""Names and labels that the generated manifests share."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Final
+
+from dynamo_operator.api.labels import COMPONENT_LABEL, PART_OF_LABEL
+
+NAME: Final = "dynamo-operator"
+MANAGER: Final = "dynamo-operator-manager"
+NAMESPACE: Final = "dynamo-operator-system"
+IMAGE: Final = f"dynamo-operator:{version('dynamo-operator')}"
+
+
+def labels(component: str) -> dict[str, str]:
+    """Return the labels of an object of that component."""
+    return {
+        "app.kubernetes.io/name": NAME,
+        COMPONENT_LABEL: component,
+        PART_OF_LABEL: NAME,
+    }

@@ -1,0 +1,81 @@
+"""The operator's roles, from the permissions that its parts declare."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, Final
+
+from dynamo_operator.app import permissions
+from dynamo_operator.generate.layout import MANAGER, NAME, NAMESPACE, labels
+from dynamo_operator.hardware.discovery import GPU_DISCOVERY_ROLE
+from dynamo_operator.hardware.discovery import PERMISSIONS as DISCOVERY_PERMISSIONS
+from dynamo_operator.runtime.permissions import Permission
+
+_RBAC_GROUP: Final = "rbac.authorization.k8s.io"
+_VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete")
+
+
+def role_rules(declared: Iterable[Permission]) -> list[dict[str, Any]]:
+    """Return the smallest list of rules that grants exactly what was declared."""
+    verbs_of: dict[tuple[str, str, tuple[str, ...]], set[str]] = defaultdict(set)
+    for permission in declared:
+        for resource in permission.resources:
+            names = tuple(sorted(permission.names))
+            verbs_of[permission.group, resource, names].update(permission.verbs)
+
+    resources_of: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = defaultdict(list)
+    for (group, resource, names), verbs in sorted(verbs_of.items()):
+        resources_of[group, names, tuple(sorted(verbs, key=_verb_order))].append(resource)
+    return [
+        {
+            "apiGroups": [group],
+            "resources": resources,
+            **({"resourceNames": list(names)} if names else {}),
+            "verbs": list(verbs),
+        }
+        for (group, names, verbs), resources in resources_of.items()
+    ]
+
+
+def service_account() -> dict[str, Any]:
+    """Return the operator's ServiceAccount."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels("rbac")},
+    }
+
+
+def manager_role() -> dict[str, Any]:
+    """Return the role of the operator itself."""
+    return _cluster_role(MANAGER, permissions())
+
+
+def gpu_discovery_role() -> dict[str, Any]:
+    """Return the read-only role that discovers GPUs; without it a Request must name its own."""
+    return _cluster_role(GPU_DISCOVERY_ROLE, DISCOVERY_PERMISSIONS)
+
+
+def role_binding(role: str) -> dict[str, Any]:
+    """Return the binding of a cluster role to the operator's ServiceAccount."""
+    return {
+        "apiVersion": f"{_RBAC_GROUP}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": role, "labels": labels("rbac")},
+        "roleRef": {"apiGroup": _RBAC_GROUP, "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}],
+    }
+
+
+def _cluster_role(name: str, declared: Iterable[Permission]) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{_RBAC_GROUP}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name, "labels": labels("rbac")},
+        "rules": role_rules(declared),
+    }
+
+
+def _verb_order(verb: str) -> tuple[int, str]:
+    return (_VERBS.index(verb) if verb in _VERBS else len(_VERBS), verb)
