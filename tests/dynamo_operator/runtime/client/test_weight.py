@@ -1,0 +1,45 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+import dynamo_operator.runtime.client
+status = Path("/proc/self/status")
+lines = status.read_text().splitlines() if status.exists() else []
+peak = [int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
+print(json.dumps([sorted(sys.modules), peak]))
+"""
+HEAVY = {
+    "aiohttp",
+    "kubernetes_asyncio",
+    "prometheus_client",
+    "ruamel.yaml",
+    "structlog",
+    "dynamo_operator.runtime.cache",
+    "dynamo_operator.runtime.controller",
+    "dynamo_operator.runtime.manager",
+}
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    output = subprocess.run(
+        [sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True
+    ).stdout
+    return json.loads(output)
+
+
+def test_the_client_alone_loads_neither_the_runtime_nor_heavy_libraries(loaded):
+    assert not HEAVY & set(loaded[0])
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
+def test_the_client_alone_is_light_in_memory(loaded):
+    (kibibytes,) = loaded[1]
+
+    assert kibibytes < 60 * 1024
