@@ -29,6 +29,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dynamo_operator.apiserver.api_server import ApiServer
+    from dynamo_operator.apiserver.audit import AuditEntry, AuditLog
+    from dynamo_operator.apiserver.certificates import Certificate
+    from dynamo_operator.apiserver.kubelet import KubeletAddress, KubeletClient
     from dynamo_operator.apiserver.messages import (
         ADMIN,
         ANONYMOUS,
@@ -37,14 +40,35 @@ if TYPE_CHECKING:
         Response,
         UserInfo,
     )
+    from dynamo_operator.apiserver.server import HttpsServer
 
-__all__ = ["ADMIN", "ANONYMOUS", "ApiServer", "ByteStream", "Request", "Response", "UserInfo"]
+__all__ = [
+    "ADMIN",
+    "ANONYMOUS",
+    "ApiServer",
+    "AuditEntry",
+    "AuditLog",
+    "ByteStream",
+    "Certificate",
+    "HttpsServer",
+    "KubeletAddress",
+    "KubeletClient",
+    "Request",
+    "Response",
+    "UserInfo",
+]
 
 _HOMES = {
-    "ApiServer": "api_server",
     "ADMIN": "messages",
     "ANONYMOUS": "messages",
+    "ApiServer": "api_server",
+    "AuditEntry": "audit",
+    "AuditLog": "audit",
     "ByteStream": "messages",
+    "Certificate": "certificates",
+    "HttpsServer": "server",
+    "KubeletAddress": "kubelet",
+    "KubeletClient": "kubelet",
     "Request": "messages",
     "Response": "messages",
     "UserInfo": "messages",

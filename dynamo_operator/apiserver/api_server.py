@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from urllib.parse import quote, urlencode
 
-from dynamo_operator.apiserver import deletion, reads, status
+from dynamo_operator.apiserver import bootstrap, discovery, openapi, rbac, selectors, status
 from dynamo_operator.apiserver.admission import NamespaceLifecycle
+from dynamo_operator.apiserver.audit import AuditEntry, AuditLog
+from dynamo_operator.apiserver.authentication import Authenticator, impersonated
 from dynamo_operator.apiserver.builtin_resources import builtin_resources
 from dynamo_operator.apiserver.calls import Call, World
-from dynamo_operator.apiserver.messages import ADMIN, JSON_TYPE, Request, Response, to_json
+from dynamo_operator.apiserver.crd_serving import CrdServing
+from dynamo_operator.apiserver.handlers import Handlers
+from dynamo_operator.apiserver.kubelet import KubeletClient
+from dynamo_operator.apiserver.messages import (
+    ANONYMOUS,
+    JSON_TYPE,
+    Request,
+    Response,
+    UserInfo,
+    to_json,
+)
 from dynamo_operator.apiserver.negotiation import negotiate
+from dynamo_operator.apiserver.owner_references import OwnerReferencePermissions
 from dynamo_operator.apiserver.query import Query
-from dynamo_operator.apiserver.resources import Resource, ResourceRegistry
+from dynamo_operator.apiserver.resources import ResourceRegistry
+from dynamo_operator.apiserver.reviews import Reviews
 from dynamo_operator.apiserver.routes import RequestInfo, parse_route
+from dynamo_operator.apiserver.service_accounts import ServiceAccountAdmission
 from dynamo_operator.apiserver.storage import Storage
-from dynamo_operator.apiserver.watch_history import WatchStream
-from dynamo_operator.apiserver.writes import Writes
+from dynamo_operator.apiserver.tokens import TokenIssuer
+from dynamo_operator.apiserver.writes import Admission, Writes
 from informers.clock import Clock, Random, SystemClock, system_random
 
-_SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_VERSION = ("1", "37", "v1.37.0+embedded")
+_HEALTH_PATHS = frozenset({"healthz", "livez", "readyz"})
 
 
 class ApiServer:
@@ -26,7 +45,12 @@ class ApiServer:
 
     Args:
         clock: where timestamps come from.
-        random: where UIDs, generated names and watch timeouts come from.
+        random: where UIDs, generated names, the token key and watch timeouts come from.
+        audit: takes an entry for every request.
+        static_tokens: bearer tokens, and whose they are.
+        service_accounts: whether Pods get a ServiceAccount and its token mounted, and are refused
+            when it does not exist. Needs something that makes each namespace's `default` account
+            and `kube-root-ca.crt`.
         history_limit: how many changes stay before the oldest are compacted.
     """
 
@@ -35,105 +59,183 @@ class ApiServer:
         *,
         clock: Clock | None = None,
         random: Random | None = None,
+        audit: AuditLog | None = None,
+        static_tokens: Mapping[str, UserInfo] | None = None,
+        service_accounts: bool = False,
         history_limit: int = 50_000,
     ) -> None:
+        self.clock = clock or SystemClock()
+        self.audit = audit or AuditLog()
         self.storage = Storage(history_limit=history_limit)
         self.registry = ResourceRegistry()
         for resource in builtin_resources():
             self.registry.add(resource)
-        self._world = World(
-            self.storage, self.registry, clock or SystemClock(), random or system_random()
-        )
-        self._writes = Writes([NamespaceLifecycle()])
-        self._watches: dict[int, WatchStream] = {}
-        self._create_system_namespaces()
+        self.kubelet: KubeletClient | None = None
+        self._world = World(self.storage, self.registry, self.clock, random or system_random())
+        self._crds = CrdServing(self._world)
+        tokens = TokenIssuer(self._world)
+        self._authenticator = Authenticator(tokens, static_tokens or {})
+        self._authorizer = rbac.RbacAuthorizer(self.storage)
+        admission: list[Admission] = [
+            NamespaceLifecycle(),
+            OwnerReferencePermissions(),
+            rbac.EscalationCheck(self._authorizer),
+        ]
+        if service_accounts:
+            admission.append(ServiceAccountAdmission())
+        reviews = Reviews(self._authenticator, self._authorizer, tokens)
+        self._handlers = Handlers(Writes(admission), reviews, tokens)
+        bootstrap.fill(self._world)
 
     async def handle(self, request: Request) -> Response:
-        """Answer one request; never raises for anything that a client can send."""
+        """Answer one request; whatever a client sends, the answer says what was wrong with it."""
         query = Query(request.query)
         info = parse_route(request.method, request.path, watch=query.flag("watch"))
+        trace = _Trace(request, info, self._world.now())
         warnings: list[str] = []
         try:
-            response = self._dispatch(request, info, query, warnings)
+            trace.caller = self._authenticator.authenticate(request)
+            trace.user = impersonated(request, trace.caller, self._authorizer.allowed)
+            trace.info = info = _named_by_selector(info, query)
+            if not self._authorizer.allowed(trace.user, info):
+                raise rbac.forbidden(trace.user, info)
+            if info.is_resource:
+                response = await self._answer_resource(trace, query, warnings)
+            else:
+                response = self._answer_path(request)
         except status.StatusError as error:
+            trace.reason = error.reason
             response = _status_response(error)
-        return _with_warnings(response, warnings)
+        self._crds.settle()
+        self._record(trace, response, query)
+        return _finished(request, response, warnings)
 
     def close(self) -> None:
         """End every open watch."""
-        for stream in list(self._watches.values()):
-            stream.close()
+        self._handlers.end_watches()
 
-    def _dispatch(
-        self, request: Request, info: RequestInfo, query: Query, warnings: list[str]
-    ) -> Response:
-        if not info.is_resource:
-            raise status.no_such_path()
+    async def _answer_resource(self, trace: _Trace, query: Query, warnings: list[str]) -> Response:
+        request, info, user = trace.request, trace.info, trace.user
         resource = self.registry.find(info.group, info.version, info.plural)
-        if resource is None:
+        if resource is None or not _addresses(resource.namespaced, info):
             raise status.no_such_path()
+        representation = negotiate(
+            request.headers.get("accept", ""), streaming=info.verb == "watch"
+        )
         call = Call(
             request,
             info,
             resource,
-            request.user or ADMIN,
+            user,
             query,
-            negotiate(request.headers.get("accept", ""), streaming=info.verb == "watch"),
+            representation,
             self._world,
-            lambda _: True,
+            lambda wanted: self._authorizer.allowed(user, wanted),
             warnings,
         )
-        return self._resource_handler(resource, info)(call)
+        trace.call = call
+        if resource.deprecation_warning:
+            warnings.append(resource.deprecation_warning)
+        return await self._handlers.answer(call, self.kubelet)
 
-    def _resource_handler(
-        self, resource: Resource, info: RequestInfo
-    ) -> Callable[[Call], Response]:
-        if info.subresource and info.subresource not in resource.subresources:
+    def _answer_path(self, request: Request) -> Response:
+        """Answer what is not about a resource."""
+        if request.method not in {"GET", "HEAD"}:
             raise status.no_such_path()
-        if info.verb not in resource.verbs:
-            raise status.method_not_allowed(resource.group, resource.plural, info.verb)
-        match info.verb:
-            case "get":
-                return reads.get
-            case "list":
-                return reads.list_objects
-            case "watch":
-                return self._watch
-            case "create":
-                return self._writes.create
-            case "update":
-                return self._writes.update
-            case "patch":
-                return self._writes.patch
-            case "delete":
-                return deletion.delete
-        return deletion.delete_collection
+        path, accept = request.path, request.headers.get("accept", "")
+        answer = discovery.discover(path, accept, self.registry) or openapi.document(
+            path, accept, self.registry, _VERSION[2]
+        )
+        if answer is not None:
+            return answer
+        parts = [part for part in path.split("/") if part]
+        if parts[:1] and parts[0] in _HEALTH_PATHS:
+            return Response(200, {"content-type": "text/plain; charset=utf-8"}, b"ok")
+        if parts == ["version"]:
+            return Response(200, {"content-type": JSON_TYPE}, to_json(_version()))
+        if not parts:
+            paths = ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3"]
+            body = to_json({"paths": [*paths, "/readyz", "/version"]})
+            return Response(200, {"content-type": JSON_TYPE}, body)
+        raise status.no_such_path()
 
-    def _watch(self, call: Call) -> Response:
-        stream = reads.watch(call, self._watch_ended)
-        self._watches[id(stream)] = stream
-        return reads.watch_response(stream)
-
-    def _watch_ended(self, stream: WatchStream) -> None:
-        self._watches.pop(id(stream), None)
-
-    def _create_system_namespaces(self) -> None:
-        for name in _SYSTEM_NAMESPACES:
-            self.storage.put(
-                ("", "namespaces"),
-                {
-                    "apiVersion": "v1",
-                    "kind": "Namespace",
-                    "metadata": {
-                        "name": name,
-                        "uid": self._world.new_uid(),
-                        "creationTimestamp": self._world.timestamp(),
-                        "labels": {"kubernetes.io/metadata.name": name},
-                    },
-                    "spec": {"finalizers": ["kubernetes"]},
-                    "status": {"phase": "Active"},
-                },
+    def _record(self, trace: _Trace, response: Response, query: Query) -> None:
+        info, call, request = trace.info, trace.call, trace.request
+        self.audit.record(
+            AuditEntry(
+                audit_id=self._world.new_uid(),
+                stage="ResponseComplete" if isinstance(response.body, bytes) else "ResponseStarted",
+                received=trace.received,
+                answered=self._world.now(),
+                user=trace.user,
+                impersonated_by=None if trace.user == trace.caller else trace.caller,
+                verb=info.verb,
+                method=request.method,
+                request_uri=_uri(request),
+                group=info.group,
+                version=info.version,
+                resource=info.plural,
+                subresource=info.subresource,
+                namespace=info.namespace,
+                name=info.name or (call.object_name if call else ""),
+                object_uid=call.object_uid if call else "",
+                code=response.status,
+                reason=trace.reason,
+                user_agent=request.headers.get("user-agent", ""),
+                source_address=request.source_address,
+                dry_run=bool(query.texts("dryRun")),
             )
+        )
+
+
+@dataclass(slots=True)
+class _Trace:
+    """What the audit log will say about a request, as far as it has come."""
+
+    request: Request
+    info: RequestInfo
+    received: datetime
+    caller: UserInfo = ANONYMOUS
+    user: UserInfo = ANONYMOUS
+    call: Call | None = None
+    reason: str = ""
+
+
+def _addresses(namespaced: bool, info: RequestInfo) -> bool:
+    """Whether the path fits the resource's scope; only lists and watches span namespaces."""
+    if not namespaced:
+        return not info.namespace or info.plural == "namespaces"
+    return bool(info.namespace) or info.verb in {"list", "watch", "deletecollection", "create"}
+
+
+def _named_by_selector(info: RequestInfo, query: Query) -> RequestInfo:
+    """Take a list or watch of one name as being about that name, for authorization."""
+    if info.name or info.verb not in {"list", "watch"} or not query.text("fieldSelector"):
+        return info
+    for requirement in selectors.parse_field_selector(query.text("fieldSelector")):
+        if requirement.key == "metadata.name" and requirement.operator is selectors.Operator.IN:
+            return replace(info, name=next(iter(requirement.values)))
+    return info
+
+
+def _version() -> dict[str, str]:
+    major, minor, git_version = _VERSION
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": git_version,
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "",
+        "platform": "",
+    }
+
+
+def _uri(request: Request) -> str:
+    query = urlencode(list(request.query))
+    return quote(request.path) + (f"?{query}" if query else "")
 
 
 def _status_response(error: status.StatusError) -> Response:
@@ -143,10 +245,14 @@ def _status_response(error: status.StatusError) -> Response:
     return Response(error.code, headers, to_json(error.to_status()))
 
 
-def _with_warnings(response: Response, warnings: list[str]) -> Response:
-    if not warnings:
-        return response
-    texts = dict.fromkeys(warnings)
-    quoted = (text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
-    header = ", ".join(f'299 - "{text}"' for text in quoted)
-    return Response(response.status, {**response.headers, "warning": header}, response.body)
+def _finished(request: Request, response: Response, warnings: list[str]) -> Response:
+    """Add the warnings, and leave the body out for HEAD."""
+    headers, body = dict(response.headers), response.body
+    if warnings:
+        quoted = (
+            text.replace("\\", "\\\\").replace('"', '\\"') for text in dict.fromkeys(warnings)
+        )
+        headers["warning"] = ", ".join(f'299 - "{text}"' for text in quoted)
+    if request.method == "HEAD" and isinstance(body, bytes):
+        body = b""
+    return Response(response.status, headers, body)

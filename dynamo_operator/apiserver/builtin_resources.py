@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from dynamo_operator.apiserver import events_conversion
+from dynamo_operator.apiserver.builtin_columns import builtin_columns
 from dynamo_operator.apiserver.resources import (
     ALL_VERBS,
     Column,
@@ -167,6 +170,14 @@ _IN_ALL = frozenset(
         ("batch", "cronjobs"),
     }
 )
+_KEPT_ELSEWHERE: dict[tuple[str, str], dict[str, Any]] = {
+    ("events.k8s.io", "events"): {
+        "storage_group": "",
+        "storage_api_version": "v1",
+        "to_storage": events_conversion.to_core,
+        "from_storage": events_conversion.from_core,
+    }
+}
 _CREATE_ONLY_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 
@@ -187,6 +198,8 @@ def builtin_resources() -> Iterator[Resource]:
             verbs=_CREATE if create_only else ALL_VERBS,
             subresources=frozenset(subresources.split()),
             scale=_REPLICAS if "scale" in subresources.split() else None,
+            columns=builtin_columns(group, kind),
+            **_KEPT_ELSEWHERE.get((group, plural), {}),
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from dynamo_operator.apiserver import status
 from dynamo_operator.apiserver.calls import Call, rfc3339
 from dynamo_operator.apiserver.messages import Response
+from dynamo_operator.apiserver.query import Query
 from dynamo_operator.apiserver.reads import encoder, selection
 from dynamo_operator.apiserver.resources import Object, Resource
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
@@ -52,7 +53,7 @@ def delete(call: Call) -> Response:
         raise call.not_found()
     call.object_uid = stored.value["metadata"]["uid"]
     options = delete_options(call)
-    _check_preconditions(call.resource, stored.value, options)
+    check_preconditions(call.resource, stored.value, options)
     if _is_kind(call.resource, "", "Namespace") and stored.name in _PROTECTED_NAMESPACES:
         raise status.forbidden("", "namespaces", stored.name, "this namespace may not be deleted")
     _warn_orphans(call, options)
@@ -79,7 +80,7 @@ def delete_collection(call: Call) -> Response:
     items = call.world.storage.objects(call.resource.storage_key, call.namespace)
     chosen = [item for item in items if selects(item)]
     for stored in chosen:
-        _check_preconditions(call.resource, stored.value, options)
+        check_preconditions(call.resource, stored.value, options)
         delete_stored(call, stored, options)
     version = call.world.storage.resource_version
     return call.answer(200, encoder(call).list(chosen, version=version, token="", remaining=None))
@@ -149,23 +150,26 @@ def delete_options(call: Call) -> DeleteOptions:
         raise status.bad_request(
             "the object provided is unrecognized (must be of type DeleteOptions)"
         )
-    preconditions = body.get("preconditions") or {}
-    grace = body.get("gracePeriodSeconds", call.query.integer("gracePeriodSeconds"))
-    options = DeleteOptions(
-        grace_period_seconds=grace,
-        uid=preconditions.get("uid") or "",
-        resource_version=preconditions.get("resourceVersion") or "",
-        propagation=body.get("propagationPolicy") or call.query.text("propagationPolicy"),
-        orphan_dependents=body.get(
-            "orphanDependents", call.query.optional_flag("orphanDependents")
-        ),
-    )
+    options = read_options(body, call.query)
     errors = _validate(options)
     if errors:
         raise status.invalid("meta.k8s.io", "DeleteOptions", "", errors)
     if body.get("dryRun"):
         call.query = call.query.with_values("dryRun", body["dryRun"])
     return options
+
+
+def read_options(body: Mapping[str, Any], query: Query | None = None) -> DeleteOptions:
+    """Read the options from a DeleteOptions object, what it leaves out from a query."""
+    query = query or Query(())
+    preconditions = body.get("preconditions") or {}
+    return DeleteOptions(
+        grace_period_seconds=body.get("gracePeriodSeconds", query.integer("gracePeriodSeconds")),
+        uid=preconditions.get("uid") or "",
+        resource_version=preconditions.get("resourceVersion") or "",
+        propagation=body.get("propagationPolicy") or query.text("propagationPolicy"),
+        orphan_dependents=body.get("orphanDependents", query.optional_flag("orphanDependents")),
+    )
 
 
 def _validate(options: DeleteOptions) -> list[FieldError]:
@@ -192,7 +196,12 @@ def _validate(options: DeleteOptions) -> list[FieldError]:
     return errors
 
 
-def _check_preconditions(resource: Resource, obj: Object, options: DeleteOptions) -> None:
+def check_preconditions(resource: Resource, obj: Object, options: DeleteOptions) -> None:
+    """Refuse to delete another object than the one that is meant.
+
+    Raises:
+        StatusError: 409.
+    """
     metadata = obj["metadata"]
     uid, version = metadata["uid"], metadata["resourceVersion"]
     detail = ""

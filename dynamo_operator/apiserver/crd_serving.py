@@ -1,0 +1,96 @@
+"""Keeps what is served in step with the stored CustomResourceDefinitions."""
+
+from __future__ import annotations
+
+from dynamo_operator.apiserver import crds
+from dynamo_operator.apiserver.calls import World
+from dynamo_operator.apiserver.deletion import CRD_FINALIZER, DeleteOptions, plan_deletion
+from dynamo_operator.apiserver.resources import Object, Resource
+from dynamo_operator.apiserver.storage import Change, StorageKey
+
+CRDS: StorageKey = ("apiextensions.k8s.io", "customresourcedefinitions")
+
+
+class CrdServing:
+    """Plays the server's own controllers for definitions: names, establishing, serving, cleanup.
+
+    Definitions change state only between requests (`settle`), so that a write's answer and its
+    first event show what was written and the controllers' part follows as changes of its own.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._changed = False
+        self._served_specs: dict[str, Object] = {}
+        world.storage.on_commit(self._committed)
+
+    def settle(self) -> None:
+        """Do what the controllers would do now."""
+        while self._changed:
+            self._changed = False
+            for stored in self._world.storage.objects(CRDS):
+                self._settle(stored.value)
+
+    def _committed(self, key: StorageKey, change: Change) -> None:
+        if key != CRDS:
+            # The last object of a definition that is being deleted may have gone.
+            self._changed = self._changed or change.type == "DELETED"
+            return
+        self._changed = True
+        if change.type == "DELETED":
+            self._unserve(change.object.value)
+        elif _is_established(change.object.value):
+            self._serve(change.object.value)
+
+    def _settle(self, crd: Object) -> None:
+        storage = self._world.storage
+        if crd["metadata"].get("deletionTimestamp"):
+            if CRD_FINALIZER in crd["metadata"].get("finalizers", ()):
+                self._clean_up(crd)
+            return
+        settled = crds.with_accepted_names(crd, self._world.now())
+        if settled != crd:
+            storage.put(CRDS, settled)
+
+    def _clean_up(self, crd: Object) -> None:
+        """Delete the objects of a deleted definition, and let it go when none is left."""
+        storage = self._world.storage
+        for resource in crds.served_resources(crd)[:1]:
+            self._delete_all(resource)
+            if storage.objects(resource.storage_key):
+                return
+        metadata = dict(crd["metadata"])
+        metadata["finalizers"] = [f for f in metadata["finalizers"] if f != CRD_FINALIZER]
+        if not metadata["finalizers"]:
+            storage.remove(CRDS, crd)
+            return
+        storage.put(CRDS, {**crd, "metadata": metadata})
+
+    def _delete_all(self, resource: Resource) -> None:
+        storage, key = self._world.storage, resource.storage_key
+        for stored in storage.objects(key):
+            plan = plan_deletion(resource, stored.value, DeleteOptions(), self._world.now())
+            last = stored
+            if plan.obj != stored.value:
+                last = storage.put(key, plan.obj)
+            if plan.removes:
+                storage.remove(key, last.value)
+
+    def _serve(self, crd: Object) -> None:
+        name, spec = crd["metadata"]["name"], crd["spec"]
+        if self._served_specs.get(name) == spec:
+            return
+        self._unserve(crd)
+        self._served_specs[name] = spec
+        for resource in crds.served_resources(crd):
+            self._world.registry.add(resource)
+
+    def _unserve(self, crd: Object) -> None:
+        self._served_specs.pop(crd["metadata"]["name"], None)
+        spec = crd["spec"]
+        self._world.registry.remove(spec["group"], spec["names"]["plural"])
+
+
+def _is_established(crd: Object) -> bool:
+    conditions = crd.get("status", {}).get("conditions") or ()
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)

@@ -1,0 +1,129 @@
+"""Which handler answers a request for a resource."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from dynamo_operator.apiserver import deletion, kubelet, reads, status, subresources
+from dynamo_operator.apiserver.calls import Call
+from dynamo_operator.apiserver.kubelet import KubeletClient
+from dynamo_operator.apiserver.messages import Response
+from dynamo_operator.apiserver.reviews import Reviews
+from dynamo_operator.apiserver.tokens import TokenIssuer
+from dynamo_operator.apiserver.watch_history import WatchStream
+from dynamo_operator.apiserver.writes import Writes
+
+_NOT_IMPLEMENTED = frozenset({"exec", "attach", "portforward", "ephemeralcontainers", "resize"})
+_UNENFORCED = frozenset(
+    {
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "validatingwebhookconfigurations",
+    }
+)
+
+Handler = Callable[[Call], Response]
+
+
+class Handlers:
+    """Chooses and runs the handler of a call."""
+
+    def __init__(self, writes: Writes, reviews: Reviews, tokens: TokenIssuer) -> None:
+        self._writes = writes
+        self._reviews = reviews
+        self._tokens = tokens
+        self._watches: dict[int, WatchStream] = {}
+
+    def answer(self, call: Call, kubelet_client: KubeletClient | None) -> Awaitable[Response]:
+        """Answer a call."""
+        if call.info.subresource == "log" and call.info.verb == "get":
+            return kubelet.container_log(call, kubelet_client)
+        return _ready(self._handler(call), call)
+
+    def end_watches(self) -> None:
+        """End every open watch."""
+        for stream in list(self._watches.values()):
+            stream.close()
+
+    def _handler(self, call: Call) -> Handler:
+        resource, info = call.resource, call.info
+        if resource.conversion_webhook and resource.api_version != resource.storage_api_version:
+            raise status.not_implemented(
+                f"conversion by webhook: {resource.plural}.{resource.group} is only served in "
+                f"{resource.storage_api_version}"
+            )
+        if info.subresource:
+            return self._subresource_handler(call)
+        if info.verb not in resource.verbs:
+            raise status.method_not_allowed(resource.group, resource.plural, info.verb)
+        match info.verb:
+            case "get":
+                return reads.get
+            case "list":
+                return reads.list_objects
+            case "watch":
+                return self._watch
+            case "create":
+                return self._create_handler(call)
+            case "update":
+                return self._writes.update
+            case "patch":
+                return self._writes.patch
+            case "delete":
+                return deletion.delete
+        return deletion.delete_collection
+
+    def _create_handler(self, call: Call) -> Handler:
+        resource = call.resource
+        if call.info.name:
+            raise status.method_not_allowed(resource.group, resource.plural, "")
+        if resource.plural in _UNENFORCED and not resource.custom:
+            raise status.not_implemented(
+                f"{resource.plural}.{resource.group}: it would be stored but never consulted"
+            )
+        if self._reviews.answers(resource.kind) and not resource.custom:
+            return self._reviews.create
+        if (resource.group, resource.plural) == ("", "bindings"):
+            return subresources.bind
+        return self._writes.create
+
+    def _subresource_handler(self, call: Call) -> Handler:
+        resource, info = call.resource, call.info
+        where = f"{resource.plural}/{info.subresource}"
+        if info.subresource not in resource.subresources:
+            raise status.no_such_path()
+        if info.subresource in _NOT_IMPLEMENTED:
+            raise status.not_implemented(where)
+        match info.subresource, info.verb:
+            case "status", "get":
+                return reads.get
+            case "status", "update":
+                return self._writes.update
+            case "status", "patch":
+                return self._writes.patch
+            case "scale", "get":
+                return subresources.get_scale
+            case "scale", "update" | "patch":
+                return lambda scaled: subresources.write_scale(scaled, self._writes)
+            case "binding", "create":
+                return subresources.bind
+            case "eviction", "create":
+                return subresources.evict
+            case "token", "create":
+                return lambda asked: subresources.request_token(asked, self._tokens)
+            case "finalize", "update":
+                return subresources.finalize_namespace
+        raise status.method_not_allowed(resource.group, where, info.verb)
+
+    def _watch(self, call: Call) -> Response:
+        stream = reads.watch(call, self._watch_ended)
+        self._watches[id(stream)] = stream
+        return reads.watch_response(stream)
+
+    def _watch_ended(self, stream: WatchStream) -> None:
+        self._watches.pop(id(stream), None)
+
+
+async def _ready(handler: Handler, call: Call) -> Response:
+    return handler(call)

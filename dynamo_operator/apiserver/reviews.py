@@ -1,0 +1,158 @@
+"""Reviews: questions that are answered, not stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dynamo_operator.apiserver import status
+from dynamo_operator.apiserver.authentication import Authenticator
+from dynamo_operator.apiserver.calls import Call
+from dynamo_operator.apiserver.messages import Response, UserInfo
+from dynamo_operator.apiserver.rbac import RbacAuthorizer
+from dynamo_operator.apiserver.resources import Object
+from dynamo_operator.apiserver.routes import RequestInfo
+from dynamo_operator.apiserver.status import FieldError, FieldErrorKind, StatusError
+from dynamo_operator.apiserver.tokens import InvalidTokenError, TokenIssuer
+
+
+class Reviews:
+    """Answers the authentication and authorization reviews."""
+
+    def __init__(
+        self, authenticator: Authenticator, authorizer: RbacAuthorizer, tokens: TokenIssuer
+    ) -> None:
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._tokens = tokens
+        self._kinds: dict[str, Callable[[Call, Object], Mapping[str, Any]]] = {
+            "TokenReview": self._token_review,
+            "SelfSubjectReview": self._self_subject_review,
+            "SubjectAccessReview": self._subject_access_review,
+            "LocalSubjectAccessReview": self._subject_access_review,
+            "SelfSubjectAccessReview": self._self_subject_access_review,
+            "SelfSubjectRulesReview": self._self_subject_rules_review,
+        }
+
+    def answers(self, kind: str) -> bool:
+        """Whether a kind is one of these reviews."""
+        return kind in self._kinds
+
+    def create(self, call: Call) -> Response:
+        """Answer the review in the body."""
+        review = call.body()
+        resource = call.resource
+        if review.get("kind", resource.kind) != resource.kind:
+            raise status.bad_request(
+                f"the object provided is unrecognized (must be of type {resource.kind})"
+            )
+        answered = {
+            "kind": resource.kind,
+            "apiVersion": resource.api_version,
+            "metadata": {"creationTimestamp": None, **(review.get("metadata") or {})},
+            "spec": review.get("spec") or {},
+            "status": self._kinds[resource.kind](call, review),
+        }
+        return call.answer_value(201, answered)
+
+    def _token_review(self, _call: Call, review: Object) -> Mapping[str, Any]:
+        spec = review.get("spec") or {}
+        audiences = spec.get("audiences")
+        try:
+            if audiences:
+                user, matching = self._tokens.authenticate(spec.get("token", ""), audiences)
+                return {"authenticated": True, "user": _user(user), "audiences": matching}
+            user = self._authenticator.token_user(spec.get("token", ""))
+        except InvalidTokenError as error:
+            return {"user": {}, "error": f"[invalid bearer token, {error}]"}
+        except StatusError:
+            return {"user": {}, "error": "invalid bearer token"}
+        return {"authenticated": True, "user": _user(user)}
+
+    def _self_subject_review(self, call: Call, _review: Object) -> Mapping[str, Any]:
+        return {"userInfo": _user(call.user)}
+
+    def _self_subject_access_review(self, call: Call, review: Object) -> Mapping[str, Any]:
+        return self._decision(call, review, call.user)
+
+    def _subject_access_review(self, call: Call, review: Object) -> Mapping[str, Any]:
+        spec = review.get("spec") or {}
+        if not spec.get("user") and not spec.get("groups"):
+            error = FieldError(
+                "spec.user",
+                FieldErrorKind.INVALID,
+                "at least one of user or group must be specified",
+                "",
+            )
+            raise _invalid(call, error)
+        extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
+        user = UserInfo(spec.get("user", ""), groups=tuple(spec.get("groups") or ()), extra=extra)
+        return self._decision(call, review, user)
+
+    def _decision(self, call: Call, review: Object, user: UserInfo) -> Mapping[str, Any]:
+        spec = review.get("spec") or {}
+        resource: Mapping[str, str] | None = spec.get("resourceAttributes")
+        path: Mapping[str, str] | None = spec.get("nonResourceAttributes")
+        if (resource is None) == (path is None):
+            raise _invalid(
+                call,
+                FieldError(
+                    "spec.resourceAttributes",
+                    FieldErrorKind.INVALID,
+                    "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+                    resource,
+                ),
+            )
+        if resource is not None:
+            info = RequestInfo(
+                resource.get("verb", ""),
+                "",
+                is_resource=True,
+                group=resource.get("group", ""),
+                version=resource.get("version", ""),
+                plural=resource.get("resource", ""),
+                namespace=resource.get("namespace", ""),
+                name=resource.get("name", ""),
+                subresource=resource.get("subresource", ""),
+            )
+        else:
+            path = path or {}
+            info = RequestInfo(path.get("verb", ""), path.get("path", ""))
+        return {"allowed": self._authorizer.allowed(user, info)}
+
+    def _self_subject_rules_review(self, call: Call, review: Object) -> Mapping[str, Any]:
+        namespace = (review.get("spec") or {}).get("namespace", "")
+        if not namespace:
+            raise status.bad_request("no namespace on request")
+        rules = list(self._authorizer.rules_for(call.user, namespace))
+        return {
+            "resourceRules": [
+                {
+                    k: rule[k]
+                    for k in ("verbs", "apiGroups", "resources", "resourceNames")
+                    if k in rule
+                }
+                for rule in rules
+                if rule.get("resources")
+            ],
+            "nonResourceRules": [
+                {"verbs": rule["verbs"], "nonResourceURLs": rule["nonResourceURLs"]}
+                for rule in rules
+                if rule.get("nonResourceURLs")
+            ],
+            "incomplete": False,
+        }
+
+
+def _user(user: UserInfo) -> dict[str, Any]:
+    fields = {
+        "username": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": {key: list(values) for key, values in user.extra.items()},
+    }
+    return {key: value for key, value in fields.items() if value}
+
+
+def _invalid(call: Call, error: FieldError) -> StatusError:
+    return status.invalid(call.resource.group, call.resource.kind, "", [error])
