@@ -55,10 +55,22 @@ class ExecCredentials:
     """Runs the plugin when there is no answer yet, when it is about to expire, and after a 401.
 
     However many requests wait, the program runs once at a time, for at most 30 seconds.
+
+    Args:
+        plugin: how to run the program.
+        client_certificate: the pair to present where the program answers with none.
+        clock: decides when an answer expires.
     """
 
-    def __init__(self, plugin: ExecPlugin, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        plugin: ExecPlugin,
+        client_certificate: ClientCertificate | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
         self._plugin = plugin
+        self._client_certificate = client_certificate
         self._clock = clock or SystemClock()
         self._lock = asyncio.Lock()
         self._answer: _Answer | None = None
@@ -67,8 +79,9 @@ class ExecCredentials:
 
     @property
     def client_certificate(self) -> ClientCertificate | None:
-        """The pair that the plugin answered with."""
-        return self._answer.client_certificate if self._answer else None
+        """The pair that the plugin answered with, else the one given."""
+        answered = self._answer.client_certificate if self._answer else None
+        return answered or self._client_certificate
 
     async def authorization(self) -> str:
         """Return the header for the plugin's token, running it where needed.

@@ -50,9 +50,7 @@ def user_credentials(
     if username or password:
         return StaticCredentials.basic(username, password, pair)
     if plugin is not None:
-        if pair is not None:
-            raise ConfigError(f"{user.where}: exec and client-certificate are both given")
-        return ExecCredentials(plugin, clock=clock)
+        return ExecCredentials(plugin, pair, clock=clock)
     return StaticCredentials("", pair)
 
 
@@ -108,9 +106,10 @@ def _environment(entry: Entry) -> dict[str, str]:
     found: dict[str, str] = {}
     for item in entry.fields.get("env") or []:
         name = item.get("name") if isinstance(item, Mapping) else None
-        if not isinstance(name, str) or not name or not isinstance(item.get("value"), str):
-            raise ConfigError(f"{entry.where}: env: every item needs a name and a value")
-        found[name] = item["value"]
+        value = item.get("value") or "" if isinstance(item, Mapping) else None
+        if not isinstance(name, str) or not name or not isinstance(value, str):
+            raise ConfigError(f"{entry.where}: env: every item needs a name, and its value is text")
+        found[name] = value
     return found
 
 

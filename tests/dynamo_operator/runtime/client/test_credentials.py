@@ -210,6 +210,28 @@ async def test_a_plugin_may_answer_with_a_client_certificate_alone(plugin):
     assert (pair.certificate.decode(), pair.key.decode()) == (CERTIFICATE, KEY)
 
 
+async def test_a_certificate_of_the_kubeconfig_goes_with_a_plugins_token(plugin, tmp_path):
+    plugin.answers(token="t1")
+    fields = {
+        "client-certificate-data": "Q0VSVA==",
+        "client-key-data": "S0VZ",
+        "exec": {
+            "apiVersion": V1,
+            "command": "./plug",
+            "interactiveMode": "Never",
+            "env": [{"name": "EXTRA"}],
+        },
+    }
+    user = Entry("u1", "user", fields, tmp_path / "config")
+    cluster = Entry("c1", "cluster", {}, tmp_path / "config")
+
+    credentials = user_credentials(user, cluster, environ={"PATH": "/usr/bin:/bin"})
+
+    assert await credentials.authorization() == "Bearer t1"
+    assert credentials.client_certificate is not None
+    assert credentials.client_certificate.certificate == b"CERT"
+
+
 @pytest.mark.parametrize(
     ("status", "message"),
     [
