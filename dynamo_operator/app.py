@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dynamo_operator.api.permissions import Permission
+from dynamo_operator.runtime.permissions import Permission
+from dynamo_operator.hardware.discovery import GpuDiscovery
 from dynamo_operator.images import PUBLIC_PLANNER_IMAGE, resolve_image_settings
 from dynamo_operator.runtime import Client, Manager
 from dynamo_operator.runtime.manager import MANAGER_PERMISSIONS
@@ -74,8 +75,9 @@ def build_manager(
         random=random or system_random(),
         name="dynamo-operator",
     )
-    request.add_to(manager, history_limit=settings.run_history_limit)
-    run.add_to(manager, run_settings(settings))
+    gpus = GpuDiscovery(manager.uncached_reader, fetch=None, clock=manager.clock)
+    request.add_to(manager, history_limit=settings.run_history_limit, gpus=gpus)
+    run.add_to(manager, run_settings(settings), gpus=gpus)
     return manager
 
 

@@ -13,13 +13,15 @@ FIELD_MANAGER = "dynamo-operator-cli"
 def add_connection_flags(parser: argparse.ArgumentParser) -> None:
     """Add --kubeconfig, --context and --namespace."""
     group = parser.add_argument_group("cluster")
-    group.add_argument("--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, in-cluster, ~/.kube/config")
+    group.add_argument(
+        "--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, in-cluster, ~/.kube/config"
+    )
     group.add_argument("--context", help="context of the kubeconfig; default: its current one")
     group.add_argument("-n", "--namespace", help="default: the context's")
 
 
 def load_config(arguments: argparse.Namespace) -> ClientConfig:
-    """Find the cluster by flags, $KUBECONFIG, in-cluster files and ~/.kube/config, in that order."""
+    """Find the cluster: flags, $KUBECONFIG, in-cluster files, ~/.kube/config, in that order."""
     return ClientConfig.load(
         kubeconfig=arguments.kubeconfig, context=arguments.context, environ=os.environ
     )

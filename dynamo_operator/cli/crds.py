@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 
 from dynamo_operator.cli.connection import add_connection_flags, connect
 from dynamo_operator.cli.errors import CliError
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
 from dynamo_operator.runtime.client import Client
-from informers.objects import ObjectKey
 
 _ESTABLISHED_SECONDS = 30.0
-_POLL_SECONDS = 0.1
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `crds` and its subcommands."""
     parser = commands.add_parser("crds", help="install our CustomResourceDefinitions")
     subcommands = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
-    apply_parser = subcommands.add_parser("apply", help="create or update them", description=__doc__)
+    apply_parser = subcommands.add_parser(
+        "apply", help="create or update them", description=__doc__
+    )
     add_connection_flags(apply_parser)
     apply_parser.set_defaults(run=run_apply)
 
@@ -48,14 +49,27 @@ async def apply_crds(client: Client) -> list[str]:
     for definition in definitions:
         await client.apply(definition, force=True)
     names = [definition.key.name for definition in definitions]
-    try:
-        async with asyncio.timeout(_ESTABLISHED_SECONDS):
-            for name in names:
-                while not await _is_established(client, name):
-                    await asyncio.sleep(_POLL_SECONDS)
-    except TimeoutError:
-        raise CliError(f"CRD {name} was not established within {_ESTABLISHED_SECONDS:.0f} s") from None
+    for name in names:
+        await _wait_established(client, name)
     return names
+
+
+async def _wait_established(client: Client, name: str) -> None:
+    """Watch the CRD until it is served."""
+    fields = {"metadata.name": name}
+    list_watch = client.list_watch(CustomResourceDefinition, fields=fields)
+    try:
+        async with (
+            asyncio.timeout(_ESTABLISHED_SECONDS),
+            list_watch.watch(resource_version="0", timeout_seconds=60) as batches,
+        ):
+            async for batch in batches:
+                for event in batch:
+                    if event.object is not None and _is_established(event.object.data):
+                        return
+    except TimeoutError:
+        pass
+    raise CliError(f"CRD {name} was not established within {_ESTABLISHED_SECONDS:.0f} s")
 
 
 async def _refuse_foreign(client: Client, definition: CustomResourceDefinition) -> None:
@@ -72,7 +86,6 @@ async def _refuse_foreign(client: Client, definition: CustomResourceDefinition) 
         )
 
 
-async def _is_established(client: Client, name: str) -> bool:
-    found = await client.find(CustomResourceDefinition, ObjectKey("", name))
-    conditions = (found.status.get("conditions") or ()) if found else ()
+def _is_established(data: bytes) -> bool:
+    conditions = json.loads(data).get("status", {}).get("conditions") or ()
     return any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions)

@@ -1,4 +1,4 @@
-"""`dynamo-operator request submit`: create or replace a Request as it was written, nulls included."""
+"""`dynamo-operator request submit`: create or replace Requests as written, nulls included."""
 
 from __future__ import annotations
 

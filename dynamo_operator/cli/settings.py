@@ -68,7 +68,9 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
     return settings
 
 
-def _leaves(node: Mapping[str, Any], known: set[Path], prefix: Path = ()) -> Iterator[tuple[Path, Any]]:
+def _leaves(
+    node: Mapping[str, Any], known: set[Path], prefix: Path = ()
+) -> Iterator[tuple[Path, Any]]:
     for key, value in node.items():
         path = (*prefix, _snake(str(key)))
         inside = any(each[: len(path)] == path and len(each) > len(path) for each in known)
@@ -79,7 +81,7 @@ def _leaves(node: Mapping[str, Any], known: set[Path], prefix: Path = ()) -> Ite
 
 
 def _parsed(text: str) -> Any:
-    """Lists and maps are written as JSON, or a list as a,b; everything else is text for the schema."""
+    """Lists and maps are written as JSON; everything else is text, which the schema reads."""
     if text[:1] in "[{":
         try:
             return json.loads(text)

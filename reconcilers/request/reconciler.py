@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reconcilers.request.completion import Completion, HardwareUnknownError, InvalidInputError
-
 from dynamo_operator.api.conditions import AcceptedReason, ConditionType, find_condition
 from dynamo_operator.api.labels import (
     MANAGED_BY,
@@ -32,6 +30,7 @@ from dynamo_operator.runtime.client.errors import (
 from informers.clock import Clock
 from informers.indexers import BY_OWNER_UID
 from informers.objects import ObjectKey, controller_ref
+from reconcilers.request.completion import Completion, HardwareUnknownError, InvalidInputError
 from reconcilers.request.plan import (
     Acceptance,
     desired_status,

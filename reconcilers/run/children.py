@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from dynamo_operator.runtime.apply import matches
-
 from dynamo_operator.aisimulate.document import dump_document
 from dynamo_operator.api.labels import RUN_UID_LABEL
 from dynamo_operator.api.names import input_config_map_name, job_name
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRun
 from dynamo_operator.runtime import CachedReader, Client, Reader
+from dynamo_operator.runtime.apply import matches
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job, Pod, RoleBinding
 from dynamo_operator.runtime.client.errors import AlreadyExistsError, ConflictError, NotFoundError
 from dynamo_operator.runtime.models import KubeModel
@@ -61,9 +60,11 @@ class Children:
 
     async def pod_of(self, job: Job, *, live: bool = False) -> Pod | None:
         """Return the newest Pod that the Job controls, or None."""
-        reader: Reader = self._live if live else self._reader
-        run_uid = job.labels.get(RUN_UID_LABEL, "")
-        pods = await reader.list(Pod, namespace=job.key.namespace, labels={RUN_UID_LABEL: run_uid})
+        if live:
+            labels = {RUN_UID_LABEL: job.labels.get(RUN_UID_LABEL, "")}
+            pods = await self._live.list(Pod, namespace=job.key.namespace, labels=labels)
+        else:
+            pods = await self._reader.by_index(Pod, BY_OWNER_UID, job.uid)
         owned = [pod for pod in pods if is_owned_by(pod, job)]
         return max(owned, key=lambda pod: pod.metadata.creation_timestamp or "", default=None)
 
@@ -219,7 +220,8 @@ class Children:
                 found = await self._live.get(kind, desired.key)
         require_owned(kind.resource_type.kind, found, run)
         if not matches(found, desired):
-            await self._client.apply(desired, owner=run, uid=found.uid, force=True)
+            desired.metadata.uid = found.uid  # the server refuses the write on any other instance
+            await self._client.apply(desired, owner=run, force=True)
 
     async def _find(self, kind: type[Child], key: ObjectKey) -> Child | None:
         return await self._reader.find(kind, key) or await self._live.find(kind, key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -18,7 +18,7 @@ from dynamo_operator.runtime.builtin_kinds import ConfigMap
 from reconcilers.run.errors import InvalidExecutionError
 
 EXECUTION_KEY = "execution.json"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 
@@ -120,7 +120,7 @@ def read_frozen(config_map: ConfigMap, *, uid: str, sha256: str) -> Execution:
         sha256: likewise.
 
     Raises:
-        InvalidExecutionError: it is another object, was changed, or is of an unknown schema version.
+        InvalidExecutionError: it is another object, was changed, or has an unknown version.
     """
     where = f"ConfigMap {config_map.key}"
     if config_map.uid != uid:

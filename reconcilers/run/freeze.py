@@ -77,10 +77,11 @@ class Freezer:
         return Frozen(lower(run.spec, values).document, execution)
 
     async def _require_pull_secrets(self, run: DynamoGraphDeploymentRun) -> None:
-        missing = []
-        for name in self._settings.image_pull_secrets:
-            if await self._live.find(Secret, ObjectKey(run.key.namespace, name)) is None:
-                missing.append(name)
+        missing = [
+            name
+            for name in self._settings.image_pull_secrets
+            if await self._live.find(Secret, ObjectKey(run.key.namespace, name)) is None
+        ]
         if missing:
             raise WaitingError(
                 CompletedReason.WAITING_FOR_IMAGE_PULL_SECRETS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dynamo_operator.api.labels import GROUP
-from dynamo_operator.api.permissions import Permission
+from dynamo_operator.runtime.permissions import Permission
 
 _READ = ("get", "list", "watch")
 _RBAC = "rbac.authorization.k8s.io"

@@ -92,7 +92,7 @@ def ended(
     *,
     now: datetime,
 ) -> dict[str, Any]:
-    """Return the terminal status; start and completion are the Job's own times where it has them."""
+    """Return the terminal status; the times are the Job's own where it has them."""
     status = _with_condition(run, "True", reason, message, now)
     succeeded = reason is CompletedReason.SUCCEEDED
     status["phase"] = str(RunPhase.SUCCEEDED if succeeded else RunPhase.FAILED)

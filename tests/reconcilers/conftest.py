@@ -1,0 +1,47 @@
+"""A search operator on an embedded API server, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from dynamo_operator.app import OperatorSettings, build_manager
+from dynamo_operator.generate.crds import custom_resource_definitions
+from dynamo_operator.runtime import Manager
+from dynamo_operator.runtime.builtin_kinds import Node
+from dynamo_operator.testing.cluster import Cluster
+
+OPERATOR_IMAGE = "registry.lab/dynamo-operator:0.1.0"
+GPU_NODE = Node.new(
+    "gpu-1",
+    labels={
+        "nvidia.com/gpu.product": "NVIDIA-H200",
+        "nvidia.com/gpu.count": "8",
+        "nvidia.com/gpu.memory": "143771",
+    },
+)
+
+Operator = Callable[..., AbstractAsyncContextManager[Manager]]
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with Cluster.start(crds=custom_resource_definitions()) as cluster:
+        await cluster.client.create(GPU_NODE)
+        yield cluster
+
+
+@pytest.fixture
+def operator(cluster: Cluster) -> Operator:
+    """Start an operator for the length of a block; keywords are settings."""
+
+    def start(**settings: object) -> AbstractAsyncContextManager[Manager]:
+        resolved = OperatorSettings.model_validate({"operator_image": OPERATOR_IMAGE, **settings})
+        manager = build_manager(
+            cluster.client, resolved, clock=cluster.clock, random=cluster.random
+        )
+        return manager.running()
+
+    return start

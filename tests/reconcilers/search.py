@@ -1,0 +1,153 @@
+"""Steps of a search that tests take in place of the cluster: Pods that run and end, deletions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynamo_operator.api.conditions import Condition, find_condition
+from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGraphDeploymentRun
+from dynamo_operator.runtime.builtin_kinds import Job, Pod
+from dynamo_operator.runtime.client import Client
+from dynamo_operator.testing.cluster import Cluster
+from informers.objects import ObjectKey
+from tests.builders import MODEL
+
+NAMESPACE = "default"
+REQUEST_KEY = ObjectKey(NAMESPACE, "llama")
+SPEC: dict[str, Any] = {
+    "model": {"name": MODEL},
+    "hardware": {"gpu": {"sku": "h200_sxm", "budget": 8}},
+}
+
+
+async def submit(client: Client, **spec: Any) -> DynamoGraphDeploymentRequest:
+    """Create the Request `llama`, model-only but for `spec`."""
+    return await client.create(
+        DynamoGraphDeploymentRequest.new(
+            REQUEST_KEY.name, namespace=NAMESPACE, spec={**SPEC, **spec}
+        )
+    )
+
+
+async def change(client: Client, **spec: Any) -> DynamoGraphDeploymentRequest:
+    """Change the Request's spec."""
+    return await client.patch(DynamoGraphDeploymentRequest, REQUEST_KEY, {"spec": spec})
+
+
+async def runs(client: Client) -> list[DynamoGraphDeploymentRun]:
+    """The Runs there are."""
+    return await client.list(DynamoGraphDeploymentRun, namespace=NAMESPACE)
+
+
+async def the_run(client: Client) -> DynamoGraphDeploymentRun:
+    """The only Run."""
+    (run,) = await runs(client)
+    return run
+
+
+async def the_job(cluster: Cluster) -> Job:
+    """Wait for the only Job."""
+    jobs = await cluster.eventually(lambda: cluster.client.list(Job, namespace=NAMESPACE))
+    (job,) = jobs
+    return job
+
+
+def completed(obj: DynamoGraphDeploymentRun | DynamoGraphDeploymentRequest) -> Condition | None:
+    """The Completed condition."""
+    return find_condition(obj.status.conditions, "Completed")
+
+
+def accepted(request: DynamoGraphDeploymentRequest) -> Condition | None:
+    """The Accepted condition."""
+    return find_condition(request.status.conditions, "Accepted")
+
+
+def completed_with(reason: str, status: str = "True") -> Any:
+    """A predicate on objects with a Completed condition."""
+
+    def holds(obj: Any) -> bool:
+        condition = completed(obj)
+        return condition is not None and (condition.status, condition.reason) == (status, reason)
+
+    return holds
+
+
+def accepted_with(reason: str) -> Any:
+    """A predicate on Requests with an Accepted condition of their current generation."""
+
+    def holds(request: DynamoGraphDeploymentRequest) -> bool:
+        condition = accepted(request)
+        return (
+            condition is not None
+            and condition.reason == reason
+            and condition.observed_generation == request.generation
+        )
+
+    return holds
+
+
+async def start_pod(client: Client, job: Job) -> Pod:
+    """Make the Job's Pod and let both containers run."""
+    pod = await client.create(
+        Pod.new(
+            f"{job.key.name}-x",
+            namespace=job.key.namespace,
+            labels=job.spec["template"]["metadata"]["labels"],
+            spec={
+                name: value
+                for name, value in job.spec["template"]["spec"].items()
+                if name in ("containers", "volumes", "restartPolicy")
+            },
+        ),
+        owner=job,
+    )
+    await set_containers(client, pod, planner={"running": {}}, publisher={"running": {}})
+    await patch_status(client, Job, job.key, {"active": 1, "startTime": "2026-11-30T12:00:00Z"})
+    return pod
+
+
+async def set_containers(client: Client, pod: Pod, **states: dict[str, Any]) -> None:
+    """Set the state of each container; the phase follows."""
+    ended = [state["terminated"]["exitCode"] for state in states.values() if "terminated" in state]
+    phase = "Running"
+    if len(ended) == len(states):
+        phase = "Failed" if any(ended) else "Succeeded"
+    statuses = [
+        {"name": n, "state": s, "image": "i", "imageID": "", "ready": False, "restartCount": 0}
+        for n, s in states.items()
+    ]
+    await patch_status(client, Pod, pod.key, {"phase": phase, "containerStatuses": statuses})
+
+
+async def end_job(client: Client, job: Job, kind: str, reason: str = "") -> None:
+    """Give the Job its terminal condition."""
+    interim = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}[kind]
+    conditions = [
+        {
+            "type": each,
+            "status": "True",
+            "reason": reason or "CompletionsReached",
+            "message": f"the Job ended: {reason}",
+            "lastProbeTime": "2026-11-30T12:00:30Z",
+            "lastTransitionTime": "2026-11-30T12:00:30Z",
+        }
+        for each in (interim, kind)
+    ]
+    status: dict[str, Any] = {"conditions": conditions, "active": 0}
+    if kind == "Complete":
+        status |= {"completionTime": "2026-11-30T12:00:30Z", "succeeded": 1}
+    await patch_status(client, Job, job.key, status)
+
+
+def writes(cluster: Cluster) -> list[str]:
+    """Everything that was written so far, as `verb resource name`."""
+    return [
+        f"{entry.verb} {entry.resource} {entry.name}"
+        for entry in cluster.server.audit.entries
+        if entry.verb not in ("get", "list", "watch")
+    ]
+
+
+async def patch_status(client: Client, kind: Any, key: ObjectKey, status: dict[str, Any]) -> None:
+    """Merge into a status, as a controller of the cluster would."""
+    await client.patch(kind, key, {"status": status}, subresource="status")
