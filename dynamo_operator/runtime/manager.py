@@ -40,6 +40,8 @@ from informers.clock import Clock, Random, SystemClock, system_random
 
 GRACEFUL_SHUTDOWN_SECONDS: Final = 30.0
 
+_INSIST_SECONDS: Final = 1.0
+
 MANAGER_PERMISSIONS: Final = (Permission("events.k8s.io", ("events",), ("create", "patch")),)
 """What a manager itself does, beside its controllers."""
 
@@ -186,8 +188,7 @@ class Manager:
             ShutdownTimeoutError: after a stop, something outlived the grace period.
             Exception: whatever a runnable raised first.
         """
-        if self._state is not _State.NEW:
-            raise ManagerStateError(f"manager {self.name!r}: was started already")
+        self._require_new()
         self._state = _State.RUNNING
         failure: BaseException | None = None
         try:
@@ -220,6 +221,7 @@ class Manager:
 
         An error of the manager cancels the block and is raised from it.
         """
+        self._require_new()
         raised: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as group:
@@ -237,6 +239,10 @@ class Manager:
                 raised = first_leaf(failures)
         if raised is not None:
             raise raised
+
+    def _require_new(self) -> None:
+        if self._state is not _State.NEW:
+            raise ManagerStateError(f"manager {self.name!r}: was started already")
 
     async def _start(self, stack: AsyncExitStack) -> None:
         for server in self._servers.values():
@@ -269,7 +275,13 @@ class Manager:
     def _end_grace(self) -> None:
         """Cancel a second time: controllers then cancel their reconciles."""
         for group in (self._leader_bound, self._others, self._caches, self._infrastructure):
-            self._late += group.cancel()
+            running = group.cancel()
+            if running:
+                # The groups outside have not been asked to stop yet; they will be, in their turn.
+                self._late += [name for name in running if name not in self._late]
+                break
+        loop = asyncio.get_running_loop()
+        self._grace_timer = loop.call_later(_INSIST_SECONDS, self._end_grace)
 
     def _end_stop(self) -> None:
         self._state = _State.STOPPED

@@ -25,7 +25,9 @@ class Bench:
         self.script = {}
         self.calls = []
         self.metrics = Metrics()
-        self.queue: WorkQueue[ObjectKey] = WorkQueue(clock=VirtualClock(), observer=self.metrics.queue("w"))
+        self.queue: WorkQueue[ObjectKey] = WorkQueue(
+            clock=VirtualClock(), observer=self.metrics.queue("w")
+        )
         self.loop = ReconcileLoop(
             name="w",
             kind="Widget",

@@ -1,0 +1,367 @@
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from dynamo_operator.runtime.builtin_kinds import ConfigMap, Secret
+from dynamo_operator.runtime.cache import (
+    CacheNotStartedError,
+    CacheSyncError,
+    NotCachedError,
+)
+from dynamo_operator.runtime.client.errors import NotFoundError
+from dynamo_operator.runtime.controller import Controller
+from dynamo_operator.runtime.manager import Manager
+from dynamo_operator.runtime.reconciler import Result
+from dynamo_operator.runtime.sources import Watch
+from informers.indexers import BY_OWNER_UID, Index
+from tests.dynamo_operator.runtime.widgets import (
+    HeldWatches,
+    Widget,
+    key,
+    widget,
+    widget_cluster,
+)
+
+pytestmark = pytest.mark.virtual_time
+
+
+def now():
+    return asyncio.get_running_loop().time()
+
+
+@pytest.fixture
+async def cluster():
+    async with widget_cluster() as cluster:
+        yield cluster
+
+
+async def idle(_key):
+    return Result.done()
+
+
+class Idle:
+    reconcile = staticmethod(idle)
+
+
+def watching(*kinds, **options):
+    return Controller(Widget, reconciler=Idle(), watches=[Watch(k) for k in kinds], **options)
+
+
+# What may be read
+
+
+async def test_reading_a_type_that_nobody_declared_names_the_fix(cluster):
+    async with cluster.manager(watching()) as manager:
+        with pytest.raises(NotCachedError) as refused:
+            await manager.reader.get(Secret, key("a"))
+
+    assert str(refused.value) == (
+        "secrets.v1 is not cached: give a Controller owns=[Secret] or "
+        "watches=[Watch(Secret, ...)], or call manager.cache.declare(Secret); "
+        "for a live read use manager.uncached_reader"
+    )
+
+
+async def test_reading_outside_of_the_managers_namespaces_is_an_error(cluster):
+    async with cluster.manager(watching(), namespaces=["default", "lab"]) as manager:
+        with pytest.raises(NotCachedError, match="not cached in namespace 'other'"):
+            await manager.reader.find(Widget, key("a", "other"))
+
+
+async def test_reading_before_the_start_is_an_error_that_says_what_to_do(cluster):
+    manager = Manager(cluster.client)
+    manager.add(watching())
+
+    with pytest.raises(CacheNotStartedError, match=r"widgets\.v1.*uncached_reader"):
+        await manager.reader.get(Widget, key("a"))
+
+
+async def test_a_read_decodes_a_fresh_value_each_time(cluster):
+    await cluster.client.create(widget("a", spec={"size": 1, "parts": ["x"]}))
+    async with cluster.manager(watching()) as manager:
+        first = await manager.reader.get(Widget, key("a"))
+        first.spec["parts"].append("y")
+        again = await manager.reader.get(Widget, key("a"))
+        plain = await manager.reader.get(Widget.resource_type, key("a"))
+
+    assert again.spec == {"size": 1, "parts": ["x"]}
+    assert plain["kind"] == "Widget"
+    assert plain["spec"] == again.spec
+
+
+async def test_a_missing_object_is_not_found(cluster):
+    async with cluster.manager(watching()) as manager:
+        assert await manager.reader.find(Widget, key("a")) is None
+        with pytest.raises(NotFoundError, match='widgets "a" not found'):
+            await manager.reader.get(Widget, key("a"))
+
+
+async def test_a_list_is_sorted_and_selects_by_namespace_labels_and_fields(cluster):
+    for namespace in ("kube-system", "default"):
+        for name, size in (("c", 1), ("a", 2), ("b", 2)):
+            await cluster.client.create(
+                widget(name, namespace=namespace, labels={"l": name}, spec={"size": size})
+            )
+
+    async with cluster.manager(watching()) as manager:
+
+        async def names(**selection):
+            found = await manager.reader.list(Widget, **selection)
+            return [f"{w.key.namespace}/{w.key.name}" for w in found]
+
+        everywhere = await names()
+        in_one = await names(namespace="default")
+        labelled = await names(labels="l in (a, c)", namespace="default")
+        sized = await names(fields={"spec.size": "2", "metadata.namespace": "kube-system"})
+
+    assert everywhere == [f"{n}/{w}" for n in ("default", "kube-system") for w in "abc"]
+    assert in_one == ["default/a", "default/b", "default/c"]
+    assert labelled == ["default/a", "default/c"]
+    assert sized == ["kube-system/a", "kube-system/b"]
+
+
+async def test_an_index_finds_by_owner_or_by_a_function_of_ones_own(cluster):
+    by_size = Index("size", lambda obj: (obj.annotations.get("size", ""),))
+    parent = await cluster.client.create(widget("p", annotations={"size": "3"}))
+    await cluster.client.create(ConfigMap.new("child", namespace="default"), owner=parent)
+    await cluster.client.create(ConfigMap.new("orphan", namespace="default"))
+
+    async with cluster.manager(watching(ConfigMap, indexes=[by_size])) as manager:
+        children = await manager.reader.by_index(ConfigMap, BY_OWNER_UID, parent.uid)
+        sized = await manager.reader.by_index(Widget, "size", "3")
+        with pytest.raises(KeyError, match="there are: namespace, owner-uid, size"):
+            await manager.reader.by_index(Widget, "colour", "red")
+
+    assert [child.key.name for child in children] == ["child"]
+    assert [found.key.name for found in sized] == ["p"]
+
+
+async def test_several_namespaces_have_a_watch_each_and_nothing_else_is_seen(cluster):
+    transport = HeldWatches(cluster)
+    for namespace in ("default", "kube-system", "kube-public"):
+        await cluster.client.create(widget("w", namespace=namespace))
+
+    async with cluster.manager(
+        watching(), client=transport.client, namespaces=["default", "kube-system"]
+    ) as manager:
+        found = await manager.reader.list(Widget)
+
+    assert [w.key.namespace for w in found] == ["default", "kube-system"]
+    assert {request for request in transport.requests if "widgets" in request} == {
+        "WATCH /apis/lab.test/v1/namespaces/default/widgets",
+        "WATCH /apis/lab.test/v1/namespaces/kube-system/widgets",
+    }
+
+
+async def test_objects_that_a_selective_watch_leaves_out_are_invisible(cluster):
+    for name, labels in (("in", {"l": "1"}), ("out", {})):
+        await cluster.client.create(ConfigMap.new(name, namespace="default", labels=labels))
+    controller = Controller(Widget, reconciler=Idle(), watches=[Watch(ConfigMap, labels="l=1")])
+
+    async with cluster.manager(controller) as manager:
+        inside = await manager.reader.find(ConfigMap, key("in"))
+        outside = await manager.reader.find(ConfigMap, key("out"))
+        await cluster.client.patch(ConfigMap, key("in"), {"metadata": {"labels": {"l": None}}})
+        await asyncio.sleep(1)
+        after = await manager.reader.find(ConfigMap, key("in"))
+
+    assert inside is not None
+    assert (outside, after) == (None, None)
+
+
+async def test_a_type_that_does_not_come_fails_the_start_with_the_last_error(cluster):
+    class Gadget(Widget):
+        resource_type = Widget.resource_type.__class__("lab.test", "v1", "Gadget", "gadgets")
+
+    started = now()
+    with pytest.raises(CacheSyncError) as failed:
+        async with cluster.manager(Controller(Gadget, reconciler=Idle())):
+            pass
+
+    assert now() - started == pytest.approx(120)
+    assert str(failed.value).startswith(
+        "controller 'gadget': caches not synced after 120 s: gadgets.v1.lab.test: 404"
+    )
+
+
+# Own writes
+
+
+@pytest.fixture
+async def held(cluster):
+    """A manager whose watch of widgets can be held back."""
+    transport = HeldWatches(cluster, "widgets")
+    async with cluster.manager(watching(ConfigMap), client=transport.client) as manager:
+        yield SimpleNamespace(
+            manager=manager,
+            hold=transport.hold,
+            release=transport.release,
+            count=transport.count,
+        )
+
+
+async def test_a_read_after_an_own_write_waits_for_the_cache_to_show_it(held):
+    reader, client = held.manager.reader, held.manager.client
+    held.hold()
+    written = await client.create(widget("a", spec={"size": 1}))
+
+    async with asyncio.TaskGroup() as group:
+        started = now()
+        read = group.create_task(reader.get(Widget, key("a")))
+        listed = group.create_task(reader.list(Widget))
+        await asyncio.sleep(2)
+        assert not read.done()
+        assert not listed.done()
+        held.release()
+
+    assert now() - started == pytest.approx(2)
+    assert read.result().resource_version == written.resource_version
+    assert [w.key.name for w in listed.result()] == ["a"]
+    assert held.count("GET /apis/lab.test") == 0
+
+
+async def test_a_read_is_live_when_the_cache_does_not_show_the_write_in_time(held):
+    reader, client = held.manager.reader, held.manager.client
+    held.hold()
+    await client.create(widget("a", spec={"size": 1}))
+
+    started = now()
+    first = await reader.get(Widget, key("a"))
+    waited = now() - started
+    again = await reader.list(Widget, namespace="default")
+    owned = await reader.by_index(Widget, BY_OWNER_UID, "nobody")
+
+    assert first.spec == {"size": 1}
+    assert [w.key.name for w in again] == ["a"]
+    assert owned == []
+    assert waited == pytest.approx(5)
+    assert now() - started == pytest.approx(5)  # nobody waits for the same write again
+    assert held.count("GET /apis/lab.test") == 3
+
+
+async def test_an_own_update_is_seen_and_an_own_delete_is_gone(held):
+    reader, client = held.manager.reader, held.manager.client
+    await client.create(widget("a", spec={"size": 1}))
+    assert (await reader.get(Widget, key("a"))).spec == {"size": 1}
+
+    held.hold()
+    await client.patch(Widget, key("a"), {"spec": {"size": 2}})
+    assert (await reader.get(Widget, key("a"))).spec == {"size": 2}
+
+    held.release()
+    await client.delete(Widget, key("a"))
+    held.hold()
+    assert await reader.find(Widget, key("a")) is None
+
+
+async def test_reads_of_other_objects_do_not_wait(held):
+    reader, client = held.manager.reader, held.manager.client
+    await client.create(widget("old"))
+    await reader.get(Widget, key("old"))
+    held.hold()
+    await client.create(widget("a"))
+    await client.create(ConfigMap.new("c", namespace="default"))
+
+    started = now()
+    assert await reader.find(Widget, key("old")) is not None
+    assert [c.key.name for c in await reader.list(ConfigMap, namespace="default")] == ["c"]
+    assert now() == started
+
+
+async def test_somebody_elses_delete_ends_the_wait_for_a_write(cluster, held):
+    reader, client = held.manager.reader, held.manager.client
+    held.hold()
+    await client.create(widget("a"))
+    await cluster.client.delete(Widget, key("a"))
+    held.release()
+
+    started = now()
+    assert await reader.find(Widget, key("a")) is None
+    assert now() - started < 1
+
+
+class Adopter:
+    """Makes one ConfigMap with a generated name for each widget that has none."""
+
+    def __init__(self, reader, client):
+        self.reader, self.client = reader, client
+        self.runs = []
+
+    async def reconcile(self, widget_key):
+        self.runs.append(round(now(), 3))
+        parent = await self.reader.find(Widget, widget_key)
+        if parent is None:
+            return Result.done()
+        if not await self.reader.by_index(ConfigMap, BY_OWNER_UID, parent.uid):
+            body = {"metadata": {"generateName": "child-", "namespace": "default"}}
+            await self.client.create(ConfigMap.model_validate(body), owner=parent)
+        return Result.done()
+
+
+async def test_the_next_reconcile_waits_until_what_the_last_one_made_is_visible(cluster):
+    transport = HeldWatches(cluster, "configmaps")
+    reconcilers = []
+
+    def make(reader, client):
+        reconcilers.append(Adopter(reader, client))
+        return reconcilers[0]
+
+    controller = Controller(Widget, owns=[ConfigMap], reconciler=make)
+    async with cluster.manager(controller, client=transport.client):
+        transport.hold()
+        await cluster.client.create(widget("a"))
+        await asyncio.sleep(1)
+        for size in range(3):
+            await cluster.client.patch(Widget, key("a"), {"spec": {"size": size}})
+        await asyncio.sleep(1)
+        transport.release()
+        await asyncio.sleep(1)
+
+    children = await cluster.client.list(ConfigMap, namespace="default")
+    assert len(children) == 1
+    assert transport.count("GET /api/v1/configmaps") == 0
+    assert len(reconcilers[0].runs) >= 2
+
+
+async def test_without_news_the_next_reconcile_reads_live_after_the_bound(cluster):
+    transport = HeldWatches(cluster, "configmaps")
+    controller = Controller(Widget, owns=[ConfigMap], reconciler=Adopter)
+    async with cluster.manager(controller, client=transport.client):
+        transport.hold()
+        await cluster.client.create(widget("a"))
+        await asyncio.sleep(1)
+        await cluster.client.patch(Widget, key("a"), {"spec": {"size": 1}})
+        await asyncio.sleep(10)
+
+    assert len(await cluster.client.list(ConfigMap, namespace="default")) == 1
+    assert transport.count("GET /api/v1/configmaps") == 1
+
+
+async def test_a_write_outside_of_a_reconcile_counts_for_the_written_objects_owner(cluster):
+    transport = HeldWatches(cluster, "configmaps")
+    seen = []
+
+    class Counting:
+        def __init__(self, reader, client):
+            self.reader = reader
+
+        async def reconcile(self, widget_key):
+            parent = await self.reader.get(Widget, widget_key)
+            owned = await self.reader.by_index(ConfigMap, BY_OWNER_UID, parent.uid)
+            seen.append((parent.spec.get("size"), len(owned)))
+            return Result.done()
+
+    controller = Controller(Widget, owns=[ConfigMap], reconciler=Counting)
+    async with cluster.manager(controller, client=transport.client) as manager:
+        parent = await cluster.client.create(widget("a"))
+        await asyncio.sleep(1)
+        transport.hold()
+        await manager.client.create(ConfigMap.new("c", namespace="default"), owner=parent)
+        await cluster.client.patch(Widget, key("a"), {"spec": {"size": 2}})
+        await asyncio.sleep(1)
+        transport.release()
+        await asyncio.sleep(1)
+
+    assert (2, 0) not in seen
+    assert seen[-1] == (2, 1)
