@@ -16,9 +16,10 @@ from typing import Final
 
 import structlog
 
-from dynamo_operator.runtime.client.client import Client, Write
+from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.codec import resource_type_of
 from dynamo_operator.runtime.client.paths import Labels
+from dynamo_operator.runtime.client.writes import Write
 from dynamo_operator.runtime.metrics import InformerMetrics, Metrics
 from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.runtime.own_writes import OwnerKey, OwnWrites, PendingWrite

@@ -4,7 +4,7 @@ Here belongs what speaks to an API server: configuration and credentials, transp
 reads, writes, lists and watches. What keeps copies or runs controllers does not.
 """
 
-from dynamo_operator.runtime.client.client import Client, PatchType, Write, WriteObserver
+from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.config import ClientConfig, Impersonation
 from dynamo_operator.runtime.client.credentials import ClientCertificate, Credentials
 from dynamo_operator.runtime.client.errors import (
@@ -39,6 +39,7 @@ from dynamo_operator.runtime.client.rest import (
 )
 from dynamo_operator.runtime.client.tls import TlsConfig
 from dynamo_operator.runtime.client.uncached_reader import UncachedReader
+from dynamo_operator.runtime.client.writes import PatchType, Write, WriteObserver
 
 __all__ = [
     "AlreadyExistsError",

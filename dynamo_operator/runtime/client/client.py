@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast, overload
 
 from pydantic import BaseModel
@@ -29,46 +27,27 @@ from dynamo_operator.runtime.client.rest import (
     Transport,
 )
 from dynamo_operator.runtime.client.uncached_reader import Kind, LiveReader
-from dynamo_operator.runtime.models import KubeModel, KubeStruct
+from dynamo_operator.runtime.client.writes import (
+    PatchType,
+    Write,
+    WriteObserver,
+    body_of,
+    deletion_of,
+    identity_of,
+    key_of,
+    plain_status,
+)
+from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.runtime.owner_references import add_controller_reference
 from informers.clock import Clock, Random
 from informers.list_watch import ListWatch
-from informers.objects import ObjectKey, OwnerReference, ResourceType
+from informers.objects import ObjectKey, ResourceType
 
 Query = Sequence[tuple[str, str]]
 
 DEFAULT_FIELD_MANAGER = "operator-runtime"
 
 _APPLY = "application/apply-patch+yaml"
-
-
-class PatchType(StrEnum):
-    """How the server reads a patch; the value is its content type."""
-
-    MERGE = "application/merge-patch+json"
-    JSON = "application/json-patch+json"
-    STRATEGIC = "application/strategic-merge-patch+json"
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """A write that the server took: what a cache must see before it is up to date.
-
-    `resource_version` is the object's after the write. After a delete it is set only if the object
-    is still there (finalizers, grace period); `deleted_uid` then names the deleted instance, as it
-    does when the object is gone ("" where the server did not say). `owner_references` are the
-    object's after a write that is no delete.
-    """
-
-    resource_type: ResourceType
-    key: ObjectKey
-    resource_version: str = ""
-    deleted: bool = False
-    deleted_uid: str = ""
-    owner_references: tuple[OwnerReference, ...] = field(default=(), compare=False)
-
-
-WriteObserver = Callable[[Write], None]
 
 
 class Client(LiveReader):
@@ -208,7 +187,7 @@ class Client(LiveReader):
             AlreadyExistsError: an object of that name exists.
             UnknownOutcomeError: it may have been created; nothing here tries again.
         """
-        write_kind, body = _body(obj, kind)
+        write_kind, body = body_of(obj, kind)
         namespace = self._own(write_kind, body, owner)
         path = resource_path(codec.resource_type_of(write_kind), namespace)
         query = self._write_query(dry_run)
@@ -267,7 +246,7 @@ class Client(LiveReader):
             ConflictError: another manager owns a field with another value.
             ValueError: the object was read from the server, so that it would claim every field.
         """
-        write_kind, body = _body(obj, kind)
+        write_kind, body = body_of(obj, kind)
         namespace = self._own(write_kind, body, owner)
         metadata = body["metadata"]
         for name in ("managedFields", "resourceVersion"):
@@ -307,7 +286,7 @@ class Client(LiveReader):
             metadata["namespace"] = obj.key.namespace or self._default_namespace
         if resource_version is not None:
             metadata["resourceVersion"] = resource_version
-        body = {**_identity(kind), "metadata": metadata, "status": _plain(status)}
+        body = {**identity_of(kind), "metadata": metadata, "status": plain_status(status)}
         key = self._placed(kind, obj.key)
         return cast("M", await self._apply(kind, key, "status", body, field_manager, force=force))
 
@@ -329,8 +308,8 @@ class Client(LiveReader):
         Raises:
             ConflictError: the object has changed since it was read.
         """
-        write_kind, body = _body(obj, kind)
-        key = self._placed(write_kind, _key_of(body))
+        write_kind, body = body_of(obj, kind)
+        key = self._placed(write_kind, key_of(body))
         path = object_path(codec.resource_type_of(write_kind), key, subresource)
         return await self._write(write_kind, "PUT", path, self._write_query(), body)
 
@@ -414,7 +393,7 @@ class Client(LiveReader):
         resource_type = codec.resource_type_of(kind)
         path = object_path(resource_type, key)
         response = await self.request("DELETE", path, body=codec.encode(options))
-        self._told(_deletion(resource_type, key, response.body, uid or ""))
+        self._told(deletion_of(resource_type, key, response.body, uid or ""))
 
     # Lists and watches
 
@@ -455,7 +434,7 @@ class Client(LiveReader):
     ) -> str:
         """Set the controller reference in `body`; return the namespace that the object goes to."""
         resource_type = codec.resource_type_of(kind)
-        namespace = self._placed(kind, _key_of(body)).namespace
+        namespace = self._placed(kind, key_of(body)).namespace
         if owner is not None:
             add_controller_reference(
                 body, owner, namespaced=resource_type.namespaced, namespace=namespace
@@ -515,48 +494,3 @@ class Client(LiveReader):
     def _told(self, write: Write) -> None:
         for observer in self._write_observers:
             observer(write)
-
-
-def _identity(kind: type[KubeModel] | ResourceType) -> dict[str, str]:
-    resource_type = codec.resource_type_of(kind)
-    return {"apiVersion": resource_type.api_version, "kind": resource_type.kind}
-
-
-def _body(obj: M | Mapping[str, Any], kind: ResourceType | None) -> tuple[Kind[M], dict[str, Any]]:
-    """Return the type to answer in, and the JSON to send, which the caller may change."""
-    write_kind: Kind[M]
-    if isinstance(obj, KubeModel):
-        write_kind, fields = type(obj), obj.to_dict()
-    elif kind is None:
-        raise TypeError("plain JSON needs kind=: the ResourceType that it is of")
-    else:
-        write_kind, fields = kind, dict(obj)
-    body = {**fields, **_identity(write_kind)}
-    body["metadata"] = dict(body.get("metadata") or {})
-    return write_kind, body
-
-
-def _key_of(body: Mapping[str, Any]) -> ObjectKey:
-    metadata = body["metadata"]
-    return ObjectKey(metadata.get("namespace") or "", metadata.get("name") or "")
-
-
-def _plain(status: BaseModel | Mapping[str, Any]) -> Any:
-    if isinstance(status, KubeStruct):
-        return status.to_dict()
-    if isinstance(status, BaseModel):
-        return status.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return dict(status)
-
-
-def _deletion(resource_type: ResourceType, key: ObjectKey, body: bytes, uid: str) -> Write:
-    status = codec.decode_status(body)
-    if status is not None:
-        uid = str(status.details.get("uid") or uid)
-        return Write(resource_type, key, deleted=True, deleted_uid=uid)
-    try:
-        left = codec.decode_cached(body)
-    except codec.MalformedJsonError:
-        return Write(resource_type, key, deleted=True, deleted_uid=uid)
-    version = left.resource_version if left.is_deleting else ""
-    return Write(resource_type, key, version, deleted=True, deleted_uid=left.uid or uid)

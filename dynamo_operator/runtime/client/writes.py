@@ -1,0 +1,96 @@
+"""What a write is: its body, its kind of patch, and what its observers learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel
+
+from dynamo_operator.runtime.client import codec
+from dynamo_operator.runtime.client.reader import M
+from dynamo_operator.runtime.client.uncached_reader import Kind
+from dynamo_operator.runtime.models import KubeModel, KubeStruct
+from informers.objects import ObjectKey, OwnerReference, ResourceType
+
+
+class PatchType(StrEnum):
+    """How the server reads a patch; the value is its content type."""
+
+    MERGE = "application/merge-patch+json"
+    JSON = "application/json-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write that the server took: what a cache must see before it is up to date.
+
+    `resource_version` is the object's after the write. After a delete it is set only if the object
+    is still there (finalizers, grace period); `deleted_uid` then names the deleted instance, as it
+    does when the object is gone ("" where the server did not say). `owner_references` are the
+    object's after a write that is no delete.
+    """
+
+    resource_type: ResourceType
+    key: ObjectKey
+    resource_version: str = ""
+    deleted: bool = False
+    deleted_uid: str = ""
+    owner_references: tuple[OwnerReference, ...] = field(default=(), compare=False)
+
+
+WriteObserver = Callable[[Write], None]
+
+
+def identity_of(kind: type[KubeModel] | ResourceType) -> dict[str, str]:
+    """Return the apiVersion and kind of a type's objects."""
+    resource_type = codec.resource_type_of(kind)
+    return {"apiVersion": resource_type.api_version, "kind": resource_type.kind}
+
+
+def body_of(
+    obj: M | Mapping[str, Any], kind: ResourceType | None
+) -> tuple[Kind[M], dict[str, Any]]:
+    """Return the type to answer in, and the JSON to send, which the caller may change."""
+    write_kind: Kind[M]
+    if isinstance(obj, KubeModel):
+        write_kind, fields = type(obj), obj.to_dict()
+    elif kind is None:
+        raise TypeError("plain JSON needs kind=: the ResourceType that it is of")
+    else:
+        write_kind, fields = kind, dict(obj)
+    body = {**fields, **identity_of(write_kind)}
+    body["metadata"] = dict(body.get("metadata") or {})
+    return write_kind, body
+
+
+def key_of(body: Mapping[str, Any]) -> ObjectKey:
+    """Return the key of an object's JSON."""
+    metadata = body["metadata"]
+    return ObjectKey(metadata.get("namespace") or "", metadata.get("name") or "")
+
+
+def plain_status(status: BaseModel | Mapping[str, Any]) -> Any:
+    """Return the JSON of a status, with exactly the fields that were set."""
+    if isinstance(status, KubeStruct):
+        return status.to_dict()
+    if isinstance(status, BaseModel):
+        return status.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return dict(status)
+
+
+def deletion_of(resource_type: ResourceType, key: ObjectKey, body: bytes, uid: str) -> Write:
+    """Return what a delete, answered with `body`, means; `uid` is what it asked for."""
+    status = codec.decode_status(body)
+    if status is not None:
+        uid = str(status.details.get("uid") or uid)
+        return Write(resource_type, key, deleted=True, deleted_uid=uid)
+    try:
+        left = codec.decode_cached(body)
+    except codec.MalformedJsonError:
+        return Write(resource_type, key, deleted=True, deleted_uid=uid)
+    version = left.resource_version if left.is_deleting else ""
+    return Write(resource_type, key, version, deleted=True, deleted_uid=left.uid or uid)
