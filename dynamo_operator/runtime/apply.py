@@ -14,6 +14,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from dynamo_operator.runtime.models import KubeModel
+from dynamo_operator.runtime.owner_references import controller_reference
 
 # Lists whose items the API merges by key; all others are taken as a whole.
 _MERGE_KEYS: Mapping[str, tuple[str, ...]] = {
@@ -52,6 +53,7 @@ def matches(
     live: KubeModel | Mapping[str, Any],
     desired: KubeModel | Mapping[str, Any],
     *,
+    owner: KubeModel | None = None,
     field_manager: str = "",
 ) -> bool:
     """Whether the live object already holds what applying `desired` would bring about.
@@ -59,10 +61,13 @@ def matches(
     Args:
         live: the object as read.
         desired: the fields to own.
+        owner: the controller that the apply would set.
         field_manager: whose earlier applies count: a field that it owns and that `desired` has no
             longer is a difference. Needs the live object's managedFields.
     """
     live, desired = _plain(live), _plain(desired)
+    if owner is not None:
+        desired = _with_controller(desired, owner)
     if not _holds(live, desired, "", in_quantity=False):
         return False
     return not field_manager or not _owns_more(live, desired, field_manager)
@@ -86,6 +91,12 @@ def parse_quantity(value: Any) -> Decimal | None:
 
 def _plain(obj: KubeModel | Mapping[str, Any]) -> Mapping[str, Any]:
     return obj.to_dict() if isinstance(obj, KubeModel) else obj
+
+
+def _with_controller(desired: Mapping[str, Any], owner: KubeModel) -> Mapping[str, Any]:
+    metadata = desired.get("metadata") or {}
+    references = [*(metadata.get("ownerReferences") or ()), controller_reference(owner)]
+    return {**desired, "metadata": {**metadata, "ownerReferences": references}}
 
 
 def _holds(live: Any, desired: Any, name: str, *, in_quantity: bool) -> bool:

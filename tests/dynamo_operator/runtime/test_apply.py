@@ -5,6 +5,7 @@ import pytest
 
 from dynamo_operator.runtime.apply import matches, parse_quantity
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job
+from dynamo_operator.runtime.owner_references import controller_reference
 
 CONTAINER = {
     "name": "main",
@@ -159,6 +160,23 @@ def test_an_owned_finalizer_that_is_wanted_no_longer_is_a_difference():
 
     assert matches(live, {"metadata": {"finalizers": ["lab.test/x"]}}, field_manager="me")
     assert not matches(live, {"metadata": {"finalizers": []}}, field_manager="me")
+
+
+def test_the_controller_that_an_apply_sets_counts():
+    owner = Job.model_validate({"metadata": {"name": "j", "namespace": "lab", "uid": "ju"}})
+    key = 'k:{"uid":"ju"}'
+    fields: dict[str, Any] = {"f:metadata": {"f:ownerReferences": {key: {}}}}
+    reference = controller_reference(owner)
+    live = {
+        "metadata": {
+            "ownerReferences": [reference],
+            "managedFields": [{"manager": "me", "operation": "Apply", "fieldsV1": fields}],
+        }
+    }
+
+    assert matches(live, {}, owner=owner, field_manager="me")
+    assert not matches(live, {}, field_manager="me")
+    assert not matches({"metadata": {}}, {}, owner=owner)
 
 
 def test_the_jobs_own_json_matches_itself():
