@@ -222,11 +222,11 @@ def _unknown(value: Any, schema: Schema | None, path: str) -> Iterator[str]:
             yield from _unknown(item, schema.items, f"{path}[{index}]")
 
 
-def drop_nulls(value: Any, schema: Schema | None) -> None:
+def drop_nulls(value: Any, schema: Schema | None, *, nullable_too: bool = False) -> None:
     """Remove, in place, null properties and map values whose schema is not nullable.
 
-    A field whose default replaces the null is filled by `apply_defaults` afterwards. Nulls in
-    lists stay: they are validation errors.
+    A default fills such a place afterwards. Nulls in lists stay: they are validation errors. With
+    `nullable_too` null means absent everywhere, as in built-in kinds.
     """
     if schema is None:
         return
@@ -235,13 +235,13 @@ def drop_nulls(value: Any, schema: Schema | None) -> None:
             child = schema.child(name)
             if child is None:
                 continue
-            if value[name] is None and not child.nullable:
+            if value[name] is None and (nullable_too or not child.nullable):
                 del value[name]
             else:
-                drop_nulls(value[name], child)
+                drop_nulls(value[name], child, nullable_too=nullable_too)
     elif isinstance(value, list):
         for item in value:
-            drop_nulls(item, schema.items)
+            drop_nulls(item, schema.items, nullable_too=nullable_too)
 
 
 def apply_defaults(value: Any, schema: Schema | None) -> None:

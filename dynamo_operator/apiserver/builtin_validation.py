@@ -1,0 +1,136 @@
+"""This module is the strategy of built-in kinds: it runs what `kinds` says about each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from dynamo_operator.apiserver import paths
+from dynamo_operator.apiserver.builtin_schemas import builtin_schema, kind_rules
+from dynamo_operator.apiserver.kinds.rules import KindRules
+from dynamo_operator.apiserver.resources import Column, Object
+from dynamo_operator.apiserver.schema import (
+    Schema,
+    apply_defaults,
+    drop_nulls,
+    prune,
+    unknown_fields,
+)
+from dynamo_operator.apiserver.schema_validation import Validator
+from dynamo_operator.apiserver.status import FieldError, FieldErrorKind, StatusError, bad_request
+
+_POD_SUBRESOURCES: Final = frozenset({"binding", "ephemeralcontainers", "resize", "eviction"})
+"""Subresources of Pods that write parts of the spec which plain updates may not."""
+
+
+class BuiltinStrategy:
+    """What one built-in kind says about its objects."""
+
+    def __init__(self, schema: Schema, rules: KindRules) -> None:
+        self.schema: Schema | None = schema
+        self.columns: Sequence[Column] = rules.columns
+        self.has_generation = rules.has_generation
+        self._root = schema
+        self._rules = rules
+        self._validator = Validator(schema)
+
+    def unknown_fields(self, obj: Object) -> list[str]:
+        """Return the paths that pruning drops."""
+        return unknown_fields(obj, self._root)
+
+    def prepare_create(self, obj: Object) -> Object:
+        """Prune and default, and set what the server sets on a new object.
+
+        Raises:
+            StatusError: 400 for a field of the wrong type.
+        """
+        if self._rules.has_status and not self._rules.status_on_create:
+            obj = {name: value for name, value in obj.items() if name != "status"}
+        result = self._decoded(obj)
+        if self._rules.has_status:
+            result.setdefault("status", {})
+        self._rules.default(result)
+        self._rules.created(result)
+        self._rules.default(result)
+        return result
+
+    def prepare_update(self, new: Object, old: Object, subresource: str) -> Object:
+        """Prune and default, and keep what this subresource does not write.
+
+        Raises:
+            StatusError: 400 for a field of the wrong type.
+        """
+        result = self._decoded(new)
+        if subresource == "status":
+            kept = {k: v for k, v in old.items() if k not in ("metadata", "status")}
+            kept |= {"metadata": result["metadata"], "status": result.get("status") or {}}
+            written: Object = prune(kept, self._root)
+            return written
+        if self._rules.has_status:
+            result["status"] = prune(old.get("status") or {}, self._root.child("status"))
+        if not subresource:
+            self._rules.carry(result, old)
+        self._rules.default(result)
+        return result
+
+    def validate_create(self, obj: Object) -> list[FieldError]:
+        """Return what is wrong with a new object."""
+        return list(self._rules.validate(obj))
+
+    def validate_update(self, new: Object, old: Object, subresource: str) -> list[FieldError]:
+        """Return what is wrong with a change."""
+        if subresource == "status":
+            return list(self._rules.validate_status(new, old))
+        errors = list(self._rules.validate(new))
+        if errors:  # a stored object may be older than a rule
+            already = set(map(str, self._rules.validate(old)))
+            errors = [error for error in errors if str(error) not in already]
+        if subresource in _POD_SUBRESOURCES:
+            return errors
+        return errors + list(self._rules.validate_update(new, old))
+
+    def warnings(self, obj: Object, old: Object | None) -> list[str]:
+        """Return texts for Warning headers."""
+        return self._rules.warn(obj)
+
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
+        """Return the fields that field selectors of this kind may name."""
+        return {
+            path: _text(paths.lookup(obj, tuple(path.split("."))), default)
+            for path, default in self._rules.selectable.items()
+        }
+
+    def bumps_generation(self, new: Object, old: Object) -> bool:
+        """Whether a field changed that counts."""
+        return any(
+            json.dumps(new.get(field), sort_keys=True) != json.dumps(old.get(field), sort_keys=True)
+            for field in self._rules.generation_fields
+        )
+
+    def _decoded(self, obj: Object) -> Object:
+        result: Object = prune(obj, self._root)
+        drop_nulls(result, self._root, nullable_too=True)
+        for error in self._validator.validate(result):
+            if error.kind is FieldErrorKind.TYPE_INVALID or "must be of type" in error.detail:
+                raise _undecodable(result, error)
+        apply_defaults(result, self._root)
+        return result
+
+
+def builtin_strategy(group: str, kind: str) -> BuiltinStrategy:
+    """Return the strategy of a built-in kind; an unknown one is taken as free of form."""
+    return BuiltinStrategy(builtin_schema(group, kind), kind_rules(group, kind))
+
+
+def _undecodable(obj: Object, error: FieldError) -> StatusError:
+    kind, version = obj.get("kind"), str(obj.get("apiVersion", "")).rpartition("/")[2]
+    return bad_request(
+        f'{kind} in version "{version}" cannot be handled as a {kind}: {error.detail}'
+    )
+
+
+def _text(value: Any, default: str) -> str:
+    if value is None:
+        return default
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,242 @@
+"""This module holds Deployment, ReplicaSet, StatefulSet and DaemonSet."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dynamo_operator.apiserver.kinds import columns
+from dynamo_operator.apiserver.kinds.core import CLAIM
+from dynamo_operator.apiserver.kinds.openapi import (
+    CONDITIONS,
+    FREE_OBJECT,
+    INT32,
+    INT64,
+    INT_OR_STRING,
+    LABEL_SELECTOR,
+    OBJECT_META,
+    STRING,
+    OpenAPI,
+    array,
+    kind,
+    record,
+)
+from dynamo_operator.apiserver.kinds.pod_defaults import default_pod_spec
+from dynamo_operator.apiserver.kinds.pod_schema import POD_TEMPLATE
+from dynamo_operator.apiserver.kinds.pod_validation import (
+    label_selector_errors,
+    selector_matches,
+    validate_pod_template,
+)
+from dynamo_operator.apiserver.kinds.rules import (
+    Errors,
+    KindRules,
+    Kinds,
+    at_least,
+    immutable,
+    invalid,
+    required,
+    supported,
+)
+from dynamo_operator.apiserver.resources import Object
+
+_ROLLING_UPDATE: Final = record(
+    maxUnavailable=INT_OR_STRING, maxSurge=INT_OR_STRING, partition=INT32
+)
+_STRATEGY: Final = record(type=STRING, rollingUpdate=_ROLLING_UPDATE)
+_RETAINED_STRATEGY: Final = {**_STRATEGY, "x-kubernetes-patch-strategy": "retainKeys"}
+_COUNTS: Final[dict[str, OpenAPI]] = {
+    name: INT32
+    for name in (
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+        "terminatingReplicas",
+        "fullyLabeledReplicas",
+        "currentReplicas",
+        "collisionCount",
+    )
+}
+_STATUS: Final = record(
+    **_COUNTS,
+    observedGeneration=INT64,
+    conditions=CONDITIONS,
+    currentRevision=STRING,
+    updateRevision=STRING,
+)
+DEPLOYMENT: Final = kind(
+    spec=record(
+        replicas=INT32,
+        selector=LABEL_SELECTOR,
+        template=POD_TEMPLATE,
+        strategy=_RETAINED_STRATEGY,
+        minReadySeconds=INT32,
+        revisionHistoryLimit=INT32,
+        paused={"type": "boolean"},
+        progressDeadlineSeconds=INT32,
+    ),
+    status=_STATUS,
+)
+REPLICA_SET: Final = kind(
+    spec=record(
+        replicas=INT32, minReadySeconds=INT32, selector=LABEL_SELECTOR, template=POD_TEMPLATE
+    ),
+    status=_STATUS,
+)
+STATEFUL_SET: Final = kind(
+    spec=record(
+        replicas=INT32,
+        selector=LABEL_SELECTOR,
+        template=POD_TEMPLATE,
+        volumeClaimTemplates=array(
+            {
+                **CLAIM,
+                "properties": {
+                    **CLAIM["properties"],
+                    "apiVersion": STRING,
+                    "kind": STRING,
+                    "metadata": OBJECT_META,
+                },
+            }
+        ),
+        serviceName=STRING,
+        podManagementPolicy=STRING,
+        updateStrategy=_STRATEGY,
+        revisionHistoryLimit=INT32,
+        minReadySeconds=INT32,
+        persistentVolumeClaimRetentionPolicy=record(whenDeleted=STRING, whenScaled=STRING),
+        ordinals=record(start=INT32),
+    ),
+    status=_STATUS,
+)
+DAEMON_SET: Final = kind(
+    spec=record(
+        selector=LABEL_SELECTOR,
+        template=POD_TEMPLATE,
+        updateStrategy=_STRATEGY,
+        minReadySeconds=INT32,
+        revisionHistoryLimit=INT32,
+    ),
+    status=FREE_OBJECT,
+)
+
+
+def _default_template(spec: Object) -> None:
+    template = spec.setdefault("template", {})
+    default_pod_spec(template.setdefault("spec", {}))
+
+
+def _default_deployment(deployment: Object) -> None:
+    spec = deployment.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+    _default_strategy(spec.setdefault("strategy", {}), surge="25%", unavailable="25%")
+    _default_template(spec)
+
+
+def _default_strategy(strategy: dict[str, Any], *, surge: Any, unavailable: Any) -> None:
+    strategy.setdefault("type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", unavailable)
+        rolling.setdefault("maxSurge", surge)
+
+
+def _default_replica_set(replica_set: Object) -> None:
+    spec = replica_set.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    _default_template(spec)
+    labels = (spec["template"].get("metadata") or {}).get("labels")
+    if labels and not replica_set["metadata"].get("labels"):
+        replica_set["metadata"]["labels"] = dict(labels)
+
+
+def _default_stateful_set(stateful_set: Object) -> None:
+    spec = stateful_set.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("podManagementPolicy", "OrderedReady")
+    strategy = spec.setdefault("updateStrategy", {})
+    strategy.setdefault("type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    retention.setdefault("whenDeleted", "Retain")
+    retention.setdefault("whenScaled", "Retain")
+    _default_template(spec)
+
+
+def _default_daemon_set(daemon_set: Object) -> None:
+    spec = daemon_set.setdefault("spec", {})
+    spec.setdefault("revisionHistoryLimit", 10)
+    _default_strategy(spec.setdefault("updateStrategy", {}), surge=0, unavailable=1)
+    _default_template(spec)
+
+
+def _validate_workload(obj: Object) -> Errors:
+    spec = obj["spec"]
+    yield from at_least("spec.replicas", spec.get("replicas"), 0)
+    yield from at_least("spec.minReadySeconds", spec.get("minReadySeconds"), 0)
+    selector, template = spec.get("selector"), spec.get("template") or {}
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    if selector is None:
+        yield required("spec.selector")
+    elif not (selector.get("matchLabels") or selector.get("matchExpressions")):
+        yield invalid("spec.selector", selector, "empty selector is invalid for deployment")
+    else:
+        yield from label_selector_errors(selector, "spec.selector")
+        if not selector_matches(selector, labels):
+            detail = "`selector` does not match template `labels`"
+            yield invalid("spec.template.metadata.labels", labels, detail)
+    yield from validate_pod_template(template, "spec.template")
+    policy = (template.get("spec") or {}).get("restartPolicy")
+    yield from supported("spec.template.spec.restartPolicy", policy, ("Always",))
+
+
+def _validate_deployment(deployment: Object) -> Errors:
+    yield from _validate_workload(deployment)
+    strategy = deployment["spec"].get("strategy") or {}
+    types = ("Recreate", "RollingUpdate")
+    yield from supported("spec.strategy.type", strategy.get("type"), types)
+    if strategy.get("type") == "Recreate" and strategy.get("rollingUpdate") is not None:
+        detail = "may not be specified when strategy `type` is 'Recreate'"
+        yield invalid("spec.strategy.rollingUpdate", strategy["rollingUpdate"], detail)
+
+
+def _validate_selector_update(new: Object, old: Object) -> Errors:
+    return immutable("spec.selector", new["spec"].get("selector"), old["spec"].get("selector"))
+
+
+def _workload(schema: OpenAPI, **rules: Any) -> KindRules:
+    return KindRules(
+        schema=schema,
+        has_status=True,
+        has_generation=True,
+        validate_update=_validate_selector_update,
+        **rules,
+    )
+
+
+KINDS: Final[Kinds] = {
+    ("apps", "Deployment"): _workload(
+        DEPLOYMENT,
+        default=_default_deployment,
+        validate=_validate_deployment,
+        columns=columns.DEPLOYMENT,
+    ),
+    ("apps", "ReplicaSet"): _workload(
+        REPLICA_SET,
+        default=_default_replica_set,
+        validate=_validate_workload,
+        columns=columns.REPLICA_SET,
+        selectable={"status.replicas": "0"},
+    ),
+    ("apps", "StatefulSet"): _workload(
+        STATEFUL_SET, default=_default_stateful_set, validate=_validate_workload
+    ),
+    ("apps", "DaemonSet"): _workload(
+        DAEMON_SET, default=_default_daemon_set, validate=_validate_workload
+    ),
+}

@@ -1,0 +1,293 @@
+"""This module makes the Table columns of built-in kinds: what `kubectl get` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from dynamo_operator.apiserver.json_paths import JsonPath
+from dynamo_operator.apiserver.resources import Column, Object
+from dynamo_operator.apiserver.tables import AGE, age_since, human_duration
+
+Cell = Callable[[Object], Any]
+
+
+def column(name: str, cell: Cell | str, *, type: str = "string", wide: bool = False) -> Column:
+    """A column whose cell is a function of the object, or the value at a JSON path."""
+    read = _value_at(cell) if isinstance(cell, str) else cell
+    return Column(name, type, lambda obj, _now: read(obj), priority=1 if wide else 0)
+
+
+def created_at(name: str = "Created At") -> Column:
+    """The time of creation, as a time."""
+    return Column(name, "date", lambda obj, _now: obj["metadata"].get("creationTimestamp"))
+
+
+def _value_at(path: str) -> Cell:
+    compiled = JsonPath(path)
+    return lambda obj: compiled.first(obj)
+
+
+def _or(cell: Cell, otherwise: Any) -> Cell:
+    def read(obj: Object) -> Any:
+        value = cell(obj)
+        return otherwise if value in (None, "") else value
+
+    return read
+
+
+def _count(path: str) -> Cell:
+    compiled = JsonPath(path)
+    return lambda obj: sum(len(found) for found in compiled.find(obj) if found)
+
+
+def _pod_ready(pod: Object) -> str:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    ready = sum(bool(status.get("ready")) for status in statuses)
+    return f"{ready}/{len(pod['spec'].get('containers') or ())}"
+
+
+def _pod_status(pod: Object) -> str:
+    status = pod.get("status") or {}
+    text = status.get("reason") or status.get("phase") or "Unknown"
+    for container in status.get("containerStatuses") or ():
+        state = container.get("state") or {}
+        waiting, terminated = state.get("waiting") or {}, state.get("terminated")
+        if waiting.get("reason"):
+            text = waiting["reason"]
+        elif terminated is not None:
+            text = _terminated(terminated)
+    if text == "Completed" and _any_running(status):
+        text = "Running"
+    return "Terminating" if pod["metadata"].get("deletionTimestamp") else str(text)
+
+
+def _terminated(state: Mapping[str, Any]) -> str:
+    if state.get("reason"):
+        return str(state["reason"])
+    if state.get("signal"):
+        return f"Signal:{state['signal']}"
+    return f"ExitCode:{state.get('exitCode', 0)}"
+
+
+def _any_running(status: Mapping[str, Any]) -> bool:
+    return any(
+        s.get("ready") and (s.get("state") or {}).get("running") is not None
+        for s in status.get("containerStatuses") or ()
+    )
+
+
+def _restarts(pod: Object) -> str:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return str(sum(status.get("restartCount") or 0 for status in statuses))
+
+
+def _node_status(node: Object) -> str:
+    conditions = {
+        c.get("type"): c.get("status") for c in (node.get("status") or {}).get("conditions") or ()
+    }
+    ready = {"True": "Ready", None: "Unknown"}.get(conditions.get("Ready"), "NotReady")
+    cordoned = (node.get("spec") or {}).get("unschedulable")
+    return f"{ready},SchedulingDisabled" if cordoned else ready
+
+
+def _node_roles(node: Object) -> str:
+    prefix = "node-role.kubernetes.io/"
+    labels = node["metadata"].get("labels") or {}
+    roles = sorted(label.removeprefix(prefix) for label in labels if label.startswith(prefix))
+    return ",".join(filter(None, roles)) or "<none>"
+
+
+def _service_ports(service: Object) -> str:
+    def text(port: Mapping[str, Any]) -> str:
+        node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
+        return f"{port.get('port')}{node_port}/{port.get('protocol', 'TCP')}"
+
+    return ",".join(map(text, service["spec"].get("ports") or ())) or "<none>"
+
+
+def _selector(obj: Object) -> str:
+    selector = (obj.get("spec") or {}).get("selector") or {}
+    labels = selector.get("matchLabels") if "matchLabels" in selector else selector
+    return ",".join(f"{k}={v}" for k, v in sorted((labels or {}).items())) or "<none>"
+
+
+def _ready_of_replicas(obj: Object) -> str:
+    ready = (obj.get("status") or {}).get("readyReplicas") or 0
+    return f"{ready}/{obj['spec'].get('replicas', 0)}"
+
+
+def _job_status(job: Object) -> str:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    held = {c.get("type") for c in conditions if c.get("status") == "True"}
+    if "Complete" in held or "Failed" in held:
+        return "Complete" if "Complete" in held else "Failed"
+    if job["metadata"].get("deletionTimestamp"):
+        return "Terminating"
+    return next(
+        (c for c in ("Suspended", "FailureTarget", "SuccessCriteriaMet") if c in held), "Running"
+    )
+
+
+def _job_completions(job: Object) -> str:
+    succeeded = (job.get("status") or {}).get("succeeded") or 0
+    wanted = job["spec"].get("completions")
+    return f"{succeeded}/{wanted}" if wanted is not None else f"{succeeded}/1 of 1"
+
+
+def _job_duration(job: Object, now: datetime) -> str:
+    status = job.get("status") or {}
+    start, end = status.get("startTime"), status.get("completionTime")
+    if not start:
+        return ""
+    if not end:
+        return age_since(start, now)
+    return human_duration((_moment(end) - _moment(start)).total_seconds())
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def _images(path: str) -> Cell:
+    compiled = JsonPath(path)
+    return lambda obj: ",".join(str(found) for found in compiled.find(obj))
+
+
+def _last_seen(event: Object, now: datetime) -> str:
+    series = event.get("series") or {}
+    for time in (
+        series.get("lastObservedTime"),
+        event.get("lastTimestamp"),
+        event.get("deprecatedLastTimestamp"),
+        event.get("eventTime"),
+        event.get("firstTimestamp"),
+    ):
+        if time:
+            return age_since(time, now)
+    return age_since(event["metadata"].get("creationTimestamp"), now)
+
+
+def _event_object(event: Object) -> str:
+    subject = event.get("involvedObject") or event.get("regarding") or {}
+    return f"{str(subject.get('kind', '')).lower()}/{subject.get('name', '')}"
+
+
+def _role_ref(binding: Object) -> str:
+    role = binding.get("roleRef") or {}
+    return f"{role.get('kind', '')}/{role.get('name', '')}"
+
+
+def _subjects(kind: str) -> Cell:
+    def read(binding: Object) -> str:
+        return ",".join(
+            f"{s['namespace']}/{s['name']}" if s.get("namespace") else s.get("name", "")
+            for s in binding.get("subjects") or ()
+            if s.get("kind") == kind
+        )
+
+    return read
+
+
+_TEMPLATE = ".spec.template.spec.containers[*]"
+_WORKLOAD_WIDE: Final = (
+    column("Containers", _images(f"{_TEMPLATE}.name"), wide=True),
+    column("Images", _images(f"{_TEMPLATE}.image"), wide=True),
+    column("Selector", _selector, wide=True),
+)
+
+POD: Final = (
+    column("Ready", _pod_ready),
+    column("Status", _pod_status),
+    column("Restarts", _restarts),
+    AGE,
+    column("IP", _or(_value_at(".status.podIP"), "<none>"), wide=True),
+    column("Node", _or(_value_at(".spec.nodeName"), "<none>"), wide=True),
+    column("Nominated Node", _or(_value_at(".status.nominatedNodeName"), "<none>"), wide=True),
+    column("Readiness Gates", lambda pod: "<none>", wide=True),
+)
+NODE: Final = (
+    column("Status", _node_status),
+    column("Roles", _node_roles),
+    AGE,
+    column("Version", ".status.nodeInfo.kubeletVersion"),
+    column(
+        "Internal-IP",
+        _or(_value_at(".status.addresses[?(@.type=='InternalIP')].address"), "<none>"),
+        wide=True,
+    ),
+    column("OS-Image", _or(_value_at(".status.nodeInfo.osImage"), "<unknown>"), wide=True),
+)
+NAMESPACE: Final = (column("Status", ".status.phase"), AGE)
+CONFIG_MAP: Final = (
+    column("Data", lambda c: _count(".data")(c) + _count(".binaryData")(c), type="integer"),
+    AGE,
+)
+SECRET: Final = (column("Type", ".type"), column("Data", _count(".data"), type="integer"), AGE)
+SERVICE_ACCOUNT: Final = (column("Secrets", _count(".secrets"), type="integer"), AGE)
+SERVICE: Final = (
+    column("Type", ".spec.type"),
+    column("Cluster-IP", _or(_value_at(".spec.clusterIP"), "<none>")),
+    column("External-IP", _or(_value_at(".spec.externalName"), "<none>")),
+    column("Port(s)", _service_ports),
+    AGE,
+    column("Selector", _selector, wide=True),
+)
+CLAIM: Final = (
+    column("Status", ".status.phase"),
+    column("Volume", _or(_value_at(".spec.volumeName"), "")),
+    column("Capacity", _or(_value_at(".status.capacity.storage"), "")),
+    column("Access Modes", _images(".status.accessModes[*]")),
+    column("StorageClass", _or(_value_at(".spec.storageClassName"), "")),
+    AGE,
+)
+EVENT: Final = (
+    Column("Last Seen", "string", _last_seen),
+    column("Type", ".type"),
+    column("Reason", ".reason"),
+    column("Object", _event_object),
+    column("Message", lambda e: e.get("message") or e.get("note") or ""),
+)
+DEPLOYMENT: Final = (
+    column("Ready", _ready_of_replicas),
+    column("Up-to-date", _or(_value_at(".status.updatedReplicas"), 0), type="integer"),
+    column("Available", _or(_value_at(".status.availableReplicas"), 0), type="integer"),
+    AGE,
+    *_WORKLOAD_WIDE,
+)
+REPLICA_SET: Final = (
+    column("Desired", ".spec.replicas", type="integer"),
+    column("Current", _or(_value_at(".status.replicas"), 0), type="integer"),
+    column("Ready", _or(_value_at(".status.readyReplicas"), 0), type="integer"),
+    AGE,
+    *_WORKLOAD_WIDE,
+)
+JOB: Final = (
+    column("Status", _job_status),
+    column("Completions", _job_completions),
+    Column("Duration", "string", _job_duration),
+    AGE,
+    *_WORKLOAD_WIDE,
+)
+LEASE: Final = (column("Holder", ".spec.holderIdentity"), AGE)
+ROLE: Final = (created_at(),)
+ROLE_BINDING: Final = (
+    column("Role", _role_ref),
+    AGE,
+    column("Users", _subjects("User"), wide=True),
+    column("Groups", _subjects("Group"), wide=True),
+    column("ServiceAccounts", _subjects("ServiceAccount"), wide=True),
+)
+ENDPOINT_SLICE: Final = (
+    column("AddressType", ".addressType"),
+    column("Ports", _or(_images(".ports[*].port"), "<unset>")),
+    column("Endpoints", _or(_images(".endpoints[*].addresses[0]"), "<unset>")),
+    AGE,
+)
+DISRUPTION_BUDGET: Final = (
+    column("Min Available", _or(_value_at(".spec.minAvailable"), "N/A")),
+    column("Max Unavailable", _or(_value_at(".spec.maxUnavailable"), "N/A")),
+    column("Allowed Disruptions", _or(_value_at(".status.disruptionsAllowed"), 0), type="integer"),
+    AGE,
+)

@@ -1,0 +1,363 @@
+"""This module holds events, leases, disruption budgets, and what extends the API itself."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dynamo_operator.apiserver import crds
+from dynamo_operator.apiserver.kinds import columns
+from dynamo_operator.apiserver.kinds.openapi import (
+    CONDITIONS,
+    FREE_OBJECT,
+    INT32,
+    INT64,
+    INT_OR_STRING,
+    LABEL_SELECTOR,
+    OBJECT_REFERENCE,
+    STRING,
+    TIME,
+    OpenAPI,
+    array,
+    kind,
+    map_list,
+    mapping,
+    record,
+)
+from dynamo_operator.apiserver.kinds.pod_validation import label_selector_errors
+from dynamo_operator.apiserver.kinds.rules import (
+    Errors,
+    KindRules,
+    Kinds,
+    forbidden,
+    immutable,
+    invalid,
+    problems,
+    required,
+    supported,
+    too_long,
+)
+from dynamo_operator.apiserver.object_metadata import qualified_name
+from dynamo_operator.apiserver.resources import Object
+
+_NOTE_BYTES: Final = 1024
+_WORD_BYTES: Final = 128
+_OPTIONAL_TIME: Final = {**TIME, "nullable": True}
+_SOURCE: Final = record(component=STRING, host=STRING)
+_EVENT: Final[dict[str, OpenAPI]] = {
+    "eventTime": _OPTIONAL_TIME,
+    "series": record(count=INT32, lastObservedTime=_OPTIONAL_TIME),
+    "action": STRING,
+    "reason": STRING,
+    "type": STRING,
+    "related": OBJECT_REFERENCE,
+}
+CORE_EVENT: Final = kind(
+    **_EVENT,
+    involvedObject=OBJECT_REFERENCE,
+    message=STRING,
+    source=_SOURCE,
+    firstTimestamp=_OPTIONAL_TIME,
+    lastTimestamp=_OPTIONAL_TIME,
+    count=INT32,
+    reportingComponent=STRING,
+    reportingInstance=STRING,
+)
+EVENT: Final = kind(
+    **_EVENT,
+    regarding=OBJECT_REFERENCE,
+    note=STRING,
+    deprecatedSource=_SOURCE,
+    deprecatedFirstTimestamp=_OPTIONAL_TIME,
+    deprecatedLastTimestamp=_OPTIONAL_TIME,
+    deprecatedCount=INT32,
+    reportingController=STRING,
+    reportingInstance=STRING,
+)
+LEASE: Final = kind(
+    spec=record(
+        holderIdentity=STRING,
+        leaseDurationSeconds=INT32,
+        acquireTime=_OPTIONAL_TIME,
+        renewTime=_OPTIONAL_TIME,
+        leaseTransitions=INT32,
+        strategy=STRING,
+        preferredHolder=STRING,
+    )
+)
+DISRUPTION_BUDGET: Final = kind(
+    spec=record(
+        minAvailable=INT_OR_STRING,
+        maxUnavailable=INT_OR_STRING,
+        selector={**LABEL_SELECTOR, "x-kubernetes-patch-strategy": "replace"},
+        unhealthyPodEvictionPolicy=STRING,
+    ),
+    status=record(
+        observedGeneration=INT64,
+        disruptedPods=mapping(TIME),
+        disruptionsAllowed=INT32,
+        currentHealthy=INT32,
+        desiredHealthy=INT32,
+        expectedPods=INT32,
+        conditions=CONDITIONS,
+    ),
+)
+CRD: Final = kind(
+    spec=record(
+        group=STRING,
+        names=record(
+            plural=STRING,
+            singular=STRING,
+            shortNames=array(STRING),
+            kind=STRING,
+            listKind=STRING,
+            categories=array(STRING),
+        ),
+        scope=STRING,
+        versions=array(
+            record(
+                name=STRING,
+                served={"type": "boolean"},
+                storage={"type": "boolean"},
+                deprecated={"type": "boolean"},
+                deprecationWarning=STRING,
+                schema=record(openAPIV3Schema=FREE_OBJECT),
+                subresources=record(
+                    status=record(),
+                    scale=record(
+                        specReplicasPath=STRING, statusReplicasPath=STRING, labelSelectorPath=STRING
+                    ),
+                ),
+                additionalPrinterColumns=array(
+                    record(
+                        name=STRING,
+                        type=STRING,
+                        format=STRING,
+                        description=STRING,
+                        priority=INT32,
+                        jsonPath=STRING,
+                    )
+                ),
+                selectableFields=array(record(jsonPath=STRING)),
+            )
+        ),
+        conversion=record(
+            strategy=STRING,
+            webhook=record(clientConfig=FREE_OBJECT, conversionReviewVersions=array(STRING)),
+        ),
+        preserveUnknownFields={"type": "boolean"},
+    ),
+    status=record(
+        observedGeneration=INT64,
+        conditions=CONDITIONS,
+        acceptedNames=FREE_OBJECT,
+        storedVersions=array(STRING),
+    ),
+)
+_WEBHOOK: Final = {**FREE_OBJECT, "properties": {"name": STRING}}
+WEBHOOK_CONFIGURATION: Final = kind(webhooks=map_list("name", _WEBHOOK))
+
+
+def _validate_event(event: Object) -> Errors:
+    subject = event.get("regarding") or {}
+    yield from _event_place_errors(event, subject, "regarding.namespace")
+    if event.get("eventTime") is None:
+        yield required("eventTime")
+        return
+    yield from _new_event_errors(
+        event, event.get("reportingController") or "", "reportingController"
+    )
+    yield from _text_errors("note", event.get("note") or "", _NOTE_BYTES)
+
+
+def _validate_core_event(event: Object) -> Errors:
+    subject = event.get("involvedObject") or {}
+    yield from _event_place_errors(event, subject, "involvedObject.namespace")
+    if event.get("eventTime") is not None:
+        yield from _new_event_errors(
+            event, event.get("reportingComponent") or "", "reportingController"
+        )
+        yield from _text_errors("message", event.get("message") or "", _NOTE_BYTES)
+
+
+def _event_place_errors(event: Object, subject: Object, path: str) -> Errors:
+    place, about = event["metadata"].get("namespace"), subject.get("namespace") or ""
+    if (about and about != place) or (not about and place not in ("default", "kube-system", None)):
+        yield invalid(path, about, "does not match event.namespace")
+
+
+def _new_event_errors(event: Object, controller: str, path: str) -> Errors:
+    if not controller:
+        yield required(path)
+    else:
+        yield from problems(path, controller, qualified_name(controller))
+    for field in ("reportingInstance", "action", "reason"):
+        text = event.get(field) or ""
+        if not text:
+            yield required(field)
+        yield from _text_errors(field, text, _WORD_BYTES)
+    yield from supported("type", event.get("type") or "", ("Normal", "Warning"))
+    series = event.get("series")
+    if series is not None:
+        if (series.get("count") or 0) < 2:
+            yield invalid("series.count", series.get("count"), "should be at least 2")
+        if not series.get("lastObservedTime"):
+            yield required("series.lastObservedTime")
+
+
+def _text_errors(path: str, text: str, most: int) -> Errors:
+    if len(text.encode()) > most:
+        yield too_long(path, most)
+
+
+def _validate_event_update(new: Object, old: Object) -> Errors:
+    if new.get("eventTime") is None:
+        return
+    fixed = ("regarding", "involvedObject", "related", "reason", "action", "type", "note")
+    for field in (*fixed, "reportingController", "reportingInstance", "eventTime"):
+        yield from immutable(field, new.get(field), old.get(field))
+
+
+def _validate_lease(lease: Object) -> Errors:
+    spec = lease.get("spec") or {}
+    seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+    if seconds is not None and seconds <= 0:
+        yield invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
+    if transitions is not None and transitions < 0:
+        detail = "must be greater than or equal to 0"
+        yield invalid("spec.leaseTransitions", transitions, detail)
+
+
+def _validate_budget(budget: Object) -> Errors:
+    spec = budget.get("spec") or {}
+    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+        yield invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+    for field in ("minAvailable", "maxUnavailable"):
+        value = spec.get(field)
+        if isinstance(value, str) and not (value.endswith("%") and value[:-1].isdigit()):
+            detail = "a valid percent string must be a numeric string followed by an ending '%'"
+            yield invalid(f"spec.{field}", value, detail)
+        elif isinstance(value, int) and value < 0:
+            yield invalid(f"spec.{field}", value, "must be greater than or equal to 0")
+    yield from label_selector_errors(spec.get("selector") or {}, "spec.selector")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None:
+        allowed = ("AlwaysAllow", "IfHealthyBudget")
+        yield from supported("spec.unhealthyPodEvictionPolicy", policy, allowed)
+
+
+def _default_crd(crd: Object) -> None:
+    crd.update(crds.with_defaults(crd))
+
+
+def _validate_crd(crd: Object) -> Errors:
+    return iter(crds.validate_crd(crd))
+
+
+def _validate_crd_update(new: Object, old: Object) -> Errors:
+    return iter(crds.validate_crd_update(new, old))
+
+
+def _default_webhooks(configuration: Object) -> None:
+    for webhook in configuration.get("webhooks") or ():
+        webhook.setdefault("matchPolicy", "Equivalent")
+        webhook.setdefault("namespaceSelector", {})
+        webhook.setdefault("objectSelector", {})
+        webhook.setdefault("timeoutSeconds", 10)
+        webhook.setdefault("failurePolicy", "Fail")
+        if configuration["kind"] == "MutatingWebhookConfiguration":
+            webhook.setdefault("reinvocationPolicy", "Never")
+        service = (webhook.get("clientConfig") or {}).get("service")
+        if service:
+            service.setdefault("port", 443)
+        for rule in webhook.get("rules") or ():
+            rule.setdefault("scope", "*")
+
+
+def _validate_webhooks(configuration: Object) -> Errors:
+    for position, webhook in enumerate(configuration.get("webhooks") or ()):
+        path = f"webhooks[{position}]"
+        if (webhook.get("name") or "").count(".") < 2:
+            detail = "should be a domain with at least three segments separated by dots"
+            yield invalid(f"{path}.name", webhook.get("name"), detail)
+        yield from supported(
+            f"{path}.sideEffects", webhook.get("sideEffects") or "", ("None", "NoneOnDryRun")
+        )
+        if not webhook.get("admissionReviewVersions"):
+            detail = "must specify one of v1, v1beta1"
+            yield required(f"{path}.admissionReviewVersions", detail)
+        seconds: Any = webhook.get("timeoutSeconds")
+        if not 1 <= seconds <= 30:
+            detail = "the timeout value must be between 1 and 30 seconds"
+            yield invalid(f"{path}.timeoutSeconds", seconds, detail)
+        config = webhook.get("clientConfig") or {}
+        if ("url" in config) == ("service" in config):
+            detail = "exactly one of url or service is required"
+            yield forbidden(f"{path}.clientConfig", detail)
+
+
+_WEBHOOKS: Final = KindRules(
+    schema=WEBHOOK_CONFIGURATION,
+    has_generation=True,
+    generation_fields=("webhooks",),
+    default=_default_webhooks,
+    validate=_validate_webhooks,
+)
+_ADMISSION: Final = "admissionregistration.k8s.io"
+
+KINDS: Final[Kinds] = {
+    ("", "Event"): KindRules(
+        schema=CORE_EVENT,
+        validate=_validate_core_event,
+        validate_update=_validate_event_update,
+        columns=columns.EVENT,
+        selectable={
+            "involvedObject.kind": "",
+            "involvedObject.namespace": "",
+            "involvedObject.name": "",
+            "involvedObject.uid": "",
+            "involvedObject.apiVersion": "",
+            "involvedObject.resourceVersion": "",
+            "involvedObject.fieldPath": "",
+            "reason": "",
+            "reportingComponent": "",
+            "source": "",
+            "type": "",
+        },
+    ),
+    ("events.k8s.io", "Event"): KindRules(
+        schema=EVENT,
+        validate=_validate_event,
+        validate_update=_validate_event_update,
+        columns=columns.EVENT,
+        selectable={
+            "regarding.kind": "",
+            "regarding.namespace": "",
+            "regarding.name": "",
+            "regarding.uid": "",
+            "reason": "",
+            "reportingController": "",
+            "type": "",
+        },
+    ),
+    ("coordination.k8s.io", "Lease"): KindRules(
+        schema=LEASE, validate=_validate_lease, columns=columns.LEASE
+    ),
+    ("policy", "PodDisruptionBudget"): KindRules(
+        schema=DISRUPTION_BUDGET,
+        has_status=True,
+        has_generation=True,
+        validate=_validate_budget,
+        columns=columns.DISRUPTION_BUDGET,
+    ),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): KindRules(
+        schema=CRD,
+        has_status=True,
+        has_generation=True,
+        default=_default_crd,
+        validate=_validate_crd,
+        validate_update=_validate_crd_update,
+        columns=(columns.created_at(),),
+    ),
+    (_ADMISSION, "ValidatingWebhookConfiguration"): _WEBHOOKS,
+    (_ADMISSION, "MutatingWebhookConfiguration"): _WEBHOOKS,
+}
