@@ -266,6 +266,4 @@ class RestClient:
 
 
 def _is_transient(error: ApiError | TransportError) -> bool:
-    if isinstance(error, TransportError):
-        return not isinstance(error, DeadlineExceededError)
-    return error.code in _TRANSIENT_CODES
+    return isinstance(error, TransportError) or error.code in _TRANSIENT_CODES

@@ -187,6 +187,12 @@ async def test_a_read_without_an_answer_ends_at_its_deadline():
     assert len(transport.requests) == 1
 
 
+async def test_a_read_that_found_no_connection_in_time_is_repeated_within_its_deadline():
+    transport = ScriptedTransport(DeadlineExceededError("no connection", sent=False), answer())
+
+    assert (await rest_client(transport).request(READ, timeout_seconds=30)).status == 200
+
+
 async def test_a_write_without_an_answer_has_an_unknown_outcome():
     transport = ScriptedTransport(3600.0)
 

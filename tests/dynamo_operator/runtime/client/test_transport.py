@@ -4,10 +4,15 @@ import json
 import ssl
 import tracemalloc
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Pod
 from dynamo_operator.runtime.client import (
@@ -394,6 +399,53 @@ async def test_the_servers_name_is_checked_against_the_configured_one(authority)
         async with client_of(server, tls=TlsConfig(trust, server_name="lab.test")) as client:
             assert (await client.get(ConfigMap, KEY)).resource_version == "7"
         async with client_of(server, tls=TlsConfig(trust)) as client:
+            with pytest.raises(TransportError, match="not trusted"):
+                await client.create(ConfigMap.new("a"))
+
+
+def sloppy_server(directory):
+    """Return a server's TLS and its authority, without the key identifiers of RFC 5280."""
+    now = datetime.now(UTC)
+    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("authority", "server")}
+    names = {name: x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]) for name in keys}
+
+    def issue(name, extension):
+        builder = x509.CertificateBuilder(
+            issuer_name=names["authority"],
+            subject_name=names[name],
+            public_key=keys[name].public_key(),
+            serial_number=x509.random_serial_number(),
+            not_valid_before=now - timedelta(hours=1),
+            not_valid_after=now + timedelta(hours=1),
+        ).add_extension(extension, critical=True)
+        certificate = builder.sign(keys["authority"], hashes.SHA256())
+        return certificate.public_bytes(serialization.Encoding.PEM)
+
+    address = x509.IPAddress(ip_address("127.0.0.1"))
+    file = directory / "server.pem"
+    file.write_bytes(
+        issue("server", x509.SubjectAlternativeName([address]))
+        + keys["server"].private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(file)
+    return tls, issue("authority", x509.BasicConstraints(ca=True, path_length=None))
+
+
+@pytest.mark.parametrize(("strict", "trusted"), [("auto", True), ("off", True), ("on", False)])
+async def test_a_clusters_authority_need_not_be_strict(tmp_path, strict, trusted):
+    server_context, authority = sloppy_server(tmp_path)
+    async with (
+        ScriptedServer([reply(200, STORED)], server_context) as server,
+        client_of(server, tls=TlsConfig(authority, strict=strict)) as client,
+    ):
+        if trusted:
+            assert (await client.create(ConfigMap.new("a"))).resource_version == "7"
+        else:
             with pytest.raises(TransportError, match="not trusted"):
                 await client.create(ConfigMap.new("a"))
 
