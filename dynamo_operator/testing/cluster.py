@@ -3,70 +3,140 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Literal, TypeVar
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
 
 from dynamo_operator.apiserver.api_server import ApiServer
+from dynamo_operator.apiserver.audit import AuditLog
+from dynamo_operator.apiserver.messages import UserInfo
+from dynamo_operator.apiserver.server import HttpsServer
 from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
 from dynamo_operator.runtime.client.client import Client
+from dynamo_operator.runtime.client.config import ClientConfig
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.manager import Manager, Runnable
 from dynamo_operator.testing.in_process_transport import InProcessTransport
-from dynamo_operator.testing.polling import TIMEOUT_SECONDS, eventually
+from dynamo_operator.testing.polling import eventually
 from dynamo_operator.testing.virtual_time import VirtualClock, VirtualTimeLoop
 from informers.clock import Clock, Random, SystemClock
 
-T = TypeVar("T")
 Mode = Literal["in_process", "http"]
+ControllerName = Literal["gc", "jobs", "namespaces", "scheduler"]
+
+ADMIN_GROUPS = ("system:masters",)
+
+_CONTROLLERS: dict[ControllerName, tuple[str, str]] = {
+    "gc": ("garbage_collector", "GarbageCollector"),
+    "jobs": ("job_controller", "JobController"),
+    "namespaces": ("namespaces", "Namespaces"),
+    "scheduler": ("scheduler", "Scheduler"),
+}
 
 
 class Cluster:
-    """Made by `Cluster.start`; `client` is an administrator's.
+    """Made by `Cluster.start`.
+
+    `client` is an administrator's, `audit` has every request, `server` is the API server itself,
+    for faults.
 
     Example:
         >>> async def test_widget_gets_its_config_map() -> None:
-        ...     async with Cluster.start(crds=[WIDGET_CRD]) as cluster:
+        ...     async with Cluster.start(crds=[WIDGET_CRD], controllers=["gc"]) as cluster:
         ...         async with cluster.manager(Controller(Widget, reconciler=WidgetReconciler)):
         ...             await cluster.client.create(Widget.new("a"))
         ...             await cluster.eventually(lambda: cluster.client.get(ConfigMap, key))
     """
 
-    def __init__(self, server: ApiServer, client: Client, clock: Clock, random: Random) -> None:
+    def __init__(
+        self,
+        server: ApiServer,
+        clock: Clock,
+        random: Random,
+        stack: AsyncExitStack,
+        https: HttpsServer | None,
+        directory: Path,
+    ) -> None:
         self.server = server
-        self.client = client
         self.clock = clock
         self.random = random
+        self._stack = stack
+        self._https = https
+        self._directory = directory
+        self.client = self.client_of("admin", ADMIN_GROUPS)
 
     @classmethod
     @asynccontextmanager
     async def start(
         cls,
         *,
-        crds: list[Mapping[str, Any]] | None = None,
+        mode: Mode = "in_process",
+        controllers: Iterable[ControllerName] = (),
+        crds: Iterable[Mapping[str, Any]] = (),
         seed: int = 0,
     ) -> AsyncGenerator[Cluster]:
         """Start a cluster for the length of the block; on a virtual-time loop its time is virtual.
 
         Args:
+            mode: call the API server in this loop, or over HTTPS on the loopback interface.
+            controllers: what of a real cluster runs beside it; with `namespaces` Pods have service
+                accounts.
             crds: CustomResourceDefinitions to install first.
             seed: of every random choice.
         """
         virtual = isinstance(asyncio.get_running_loop(), VirtualTimeLoop)
         clock: Clock = VirtualClock() if virtual else SystemClock()
         random = Random(seed)
-        server = ApiServer(clock=clock, random=random)
-        client = Client.over(
-            InProcessTransport(server), host="in-process", clock=clock, random=random
-        )
-        try:
-            cluster = cls(server, client, clock, random)
-            for crd in crds or ():
+        async with AsyncExitStack() as stack:
+            directory = Path(stack.enter_context(TemporaryDirectory(prefix="cluster-")))
+            controllers = tuple(controllers)
+            server = ApiServer(
+                clock=clock,
+                random=random,
+                audit=AuditLog(),
+                service_accounts="namespaces" in controllers,
+            )
+            stack.callback(server.close)
+            https = await stack.enter_async_context(HttpsServer(server)) if mode == "http" else None
+            cluster = cls(server, clock, random, stack, https, directory)
+            for crd in crds:
                 await cluster.install(crd)
-            yield cluster
-        finally:
-            await client.close()
-            server.close()
+            runnables = [cluster._make(name) for name in controllers]
+            async with cluster.manager(*runnables, name="cluster"):
+                yield cluster
+
+    @property
+    def audit(self) -> AuditLog:
+        """Every request that was answered."""
+        return self.server.audit
+
+    @property
+    def url(self) -> str:
+        """Where the API server listens; only in mode http."""
+        return self._served().url
+
+    def kubeconfig(self, user: str = "admin", groups: Sequence[str] = ADMIN_GROUPS) -> Path:
+        """Write a kubeconfig for a user and return its path; only in mode http."""
+        path = self._directory / f"{user.replace(':', '-').replace('/', '-')}.kubeconfig"
+        self._served().write_kubeconfig(path, user=user, groups=groups)
+        return path
+
+    def client_of(self, user: str, groups: Sequence[str] = ()) -> Client:
+        """Return a client of another user; without groups it may do what RBAC grants it."""
+        if self._https is None:
+            info = UserInfo(user, groups=(*groups, "system:authenticated"))
+            transport = InProcessTransport(self.server, user=info)
+            client = Client.over(transport, host="in-process", clock=self.clock, random=self.random)
+        else:
+            config = ClientConfig.load(self.kubeconfig(user, groups), environ={})
+            client = Client.connect(config, clock=self.clock, random=self.random)
+        self._stack.push_async_callback(client.close)
+        return client
+
+    eventually = staticmethod(eventually)
 
     async def install(self, crd: Mapping[str, Any]) -> None:
         """Create a CustomResourceDefinition and wait until its kind is served."""
@@ -85,15 +155,18 @@ class Cluster:
             manager.add(runnable)
         return manager.running()
 
-    async def eventually(
-        self,
-        fetch: Callable[[], Awaitable[T] | T],
-        predicate: Callable[[T], object] = bool,
-        *,
-        timeout: float = TIMEOUT_SECONDS,
-    ) -> T:
-        """Wait until what is fetched satisfies the predicate; see `polling.eventually`."""
-        return await eventually(fetch, predicate, timeout=timeout)
+    def _make(self, name: ControllerName) -> Runnable:
+        module, class_name = _CONTROLLERS[name]
+        # Imported when asked for: a test of one controller loads no other.
+        make = getattr(import_module(f"dynamo_operator.local_cluster.{module}"), class_name)
+        client = self.client_of(f"system:controller:{name}", ADMIN_GROUPS)
+        made: Runnable = make(client, clock=self.clock, random=self.random)
+        return made
+
+    def _served(self) -> HttpsServer:
+        if self._https is None:
+            raise RuntimeError('the cluster has no address: start it with mode="http"')
+        return self._https
 
 
 def _is_established(crd: CustomResourceDefinition) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 from dynamo_operator.runtime.client.errors import NotFoundError
 
@@ -15,12 +15,26 @@ TIMEOUT_SECONDS = 10.0
 _INTERVAL_SECONDS = 0.02
 
 
+@overload
 async def eventually(
-    fetch: Callable[[], Awaitable[T] | T],
+    fetch: Callable[[], Awaitable[T]],
     predicate: Callable[[T], object] = bool,
     *,
     timeout: float = TIMEOUT_SECONDS,
-) -> T:
+) -> T: ...
+@overload
+async def eventually(
+    fetch: Callable[[], T],
+    predicate: Callable[[T], object] = bool,
+    *,
+    timeout: float = TIMEOUT_SECONDS,
+) -> T: ...
+async def eventually(
+    fetch: Callable[[], Any],
+    predicate: Callable[[Any], object] = bool,
+    *,
+    timeout: float = TIMEOUT_SECONDS,
+) -> Any:
     """Fetch again and again until the predicate holds, and return what was fetched then.
 
     Args:
@@ -37,7 +51,7 @@ async def eventually(
             while True:
                 try:
                     value = fetch()
-                    found: T = await value if inspect.isawaitable(value) else value
+                    found = await value if inspect.isawaitable(value) else value
                 except NotFoundError as error:
                     last = error
                 else:
