@@ -35,6 +35,7 @@ from typing import Any, NoReturn
 
 STOP_SIGNAL = int(signal.SIGTERM)
 KILL_SIGNAL = int(signal.SIGUSR1)
+KILL_NOW = int(signal.SIGKILL)
 START_FAILED = 128
 
 _CLONE_NEWNS = 0x00020000

@@ -16,6 +16,10 @@ from dynamo_operator.local_cluster import container_init
 from dynamo_operator.local_cluster.logs import LogFile
 from informers.clock import Clock
 
+CONTAINER_VARIABLE = (
+    "NODE_AGENT_CONTAINER"  # by it processes are known where no namespace holds them
+)
+
 _INIT_PROGRAM = container_init.__file__
 _KILL_PATIENCE_SECONDS = 10.0
 _DRAIN_SECONDS = 5.0
@@ -252,6 +256,26 @@ def _parse_report(report: bytes) -> tuple[int, str]:
 async def _pump(reader: asyncio.StreamReader, stream: str, log: LogFile) -> None:
     while data := await reader.read(_CHUNK):
         log.write(stream, data)
+
+
+def end_leftovers(directory: Path) -> int:
+    """Kill what containers below `directory` left running; returns how many processes.
+
+    They are known by CONTAINER_VARIABLE in their environment, which plain processes are given.
+    """
+    mark = f"{CONTAINER_VARIABLE}={directory}/".encode()
+    killed = 0
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and _has_variable(entry, mark):
+                os.kill(int(entry.name), container_init.KILL_NOW)
+                killed += 1
+    return killed
+
+
+def _has_variable(process: Path, mark: bytes) -> bool:
+    variables = (process / "environ").read_bytes().split(b"\0")
+    return any(variable.startswith(mark) for variable in variables)
 
 
 async def probe_isolation(directory: Path, clock: Clock) -> Isolation:

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from dynamo_operator.local_cluster.container_environment import ContainerConfigError, expand
-from dynamo_operator.local_cluster.container_process import Isolation, Launch, Mount, RootView
+from dynamo_operator.local_cluster.container_process import (
+    CONTAINER_VARIABLE,
+    Isolation,
+    Launch,
+    Mount,
+    RootView,
+)
 from dynamo_operator.local_cluster.images import ImageEnvironment
 from dynamo_operator.local_cluster.volumes import PodVolumes
 
@@ -102,6 +108,7 @@ def plan_launch(
         words = tuple(rewrite(word) for word in words)
         environment = {name: rewrite(value) for name, value in environment.items()}
         working_directory = rewrite(working_directory)
+        environment[CONTAINER_VARIABLE] = str(directory)
     capabilities = context.get("capabilities") or {}
     return Launch(
         command=words,

@@ -30,7 +30,7 @@ _FINALIZER = "kubernetes"
 _RETRY_SECONDS = 1.0
 
 
-class NamespaceController:
+class Namespaces:
     """Gives namespaces their ServiceAccount and CA, and empties those that are deleted.
 
     Args:

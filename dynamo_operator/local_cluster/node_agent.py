@@ -21,7 +21,11 @@ from typing import Any
 
 import structlog
 
-from dynamo_operator.local_cluster.container_process import Isolation, probe_isolation
+from dynamo_operator.local_cluster.container_process import (
+    Isolation,
+    end_leftovers,
+    probe_isolation,
+)
 from dynamo_operator.local_cluster.images import ImageMap
 from dynamo_operator.local_cluster.kubelet_server import (
     ContainerLog,
@@ -337,6 +341,7 @@ class NodeAgent:
                 raise StateDirectoryInUseError(
                     f"state directory {directory}: another node agent works in it"
                 ) from None
+            end_leftovers(self._pods_directory)
             remove_tree(self._pods_directory)
             self._pods_directory.mkdir(mode=0o711)
             try:

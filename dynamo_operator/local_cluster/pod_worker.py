@@ -148,14 +148,10 @@ class PodWorker:
         try:
             async with asyncio.TaskGroup() as tasks:
                 writing = tasks.create_task(self._writer.run())
-                refreshing = tasks.create_task(self._refresh_volumes())
-                bounding = tasks.create_task(self._fail_at_deadline())
-                living = tasks.create_task(self._live())
+                living = tasks.create_task(self._live_until_over())
                 await self._deleted.wait()
                 await self._stop(self._grace_seconds or 0)
                 await living
-                refreshing.cancel()
-                bounding.cancel()
                 await self._writer.flush()
                 writing.cancel()
         finally:
@@ -163,6 +159,18 @@ class PodWorker:
         await self._delete_object()
 
     # --- the Pod's life -------------------------------------------------------------------------
+
+    async def _live_until_over(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            beside = [
+                tasks.create_task(self._refresh_volumes()),
+                tasks.create_task(self._fail_at_deadline()),
+            ]
+            await self._live()
+            for task in beside:
+                task.cancel()
+        self._volumes.remove()
+        self._writer.changed()
 
     async def _live(self) -> None:
         if self._pod.status.get("phase") in ("Succeeded", "Failed"):
@@ -181,7 +189,6 @@ class PodWorker:
                             containers.create_task(runner.run())
             for runner in reversed(self._init):
                 await runner.stop()
-        self._writer.changed()
 
     async def _initialize(self, sidecars: asyncio.TaskGroup) -> bool:
         for runner in self._init:
