@@ -7,7 +7,7 @@ only where every YAML reader says so. The writer replaces the file as a whole or
 
 from __future__ import annotations
 
-import io
+import json
 import math
 import os
 import re
@@ -40,8 +40,6 @@ from ruamel.yaml.events import (
     SequenceEndEvent,
     SequenceStartEvent,
 )
-from ruamel.yaml.nodes import ScalarNode
-from ruamel.yaml.representer import SafeRepresenter
 
 SNAPSHOT_FILE = "dgdr_run_snapshot.yaml"
 MAX_FILE_BYTES = 8 * 1024 * 1024
@@ -178,9 +176,10 @@ def read_snapshot(directory: Path) -> bytes | None:
         return None
     except OSError as error:
         raise SnapshotError(f"{path}: {error.strerror}; must be a regular file") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise SnapshotError(f"{path}: must be a regular file")
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise SnapshotError(f"{path}: must be a regular file")
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise SnapshotError(f"{path}: larger than {MAX_FILE_BYTES} bytes")
@@ -218,15 +217,8 @@ def write_snapshot(directory: Path, snapshot: Snapshot) -> Path:
 
 def dump_snapshot(snapshot: Snapshot) -> bytes:
     """Return the file's text: the same snapshot gives the same bytes."""
-    yaml = YAML(typ="safe", pure=True)
-    yaml.Representer = _Representer
-    yaml.default_flow_style = False
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment] # annotated as None
-    yaml.allow_unicode = True
-    yaml.width = MAX_FILE_BYTES  # no folding: a line of the file is a line of the text
-    stream = io.StringIO()
-    yaml.dump(snapshot.model_dump(mode="json", by_alias=True, exclude_none=True), stream)
-    return stream.getvalue().encode()
+    document = snapshot.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return "".join(f"{line}\n" for line in _lines(document)).encode()
 
 
 def timestamp(now: datetime) -> str:
@@ -381,30 +373,51 @@ class _Reader:
         return SnapshotError(f"line {mark.line + 1}, column {mark.column + 1}: {problem}")
 
 
+# Text that is the same plain text to a YAML 1.1 and a YAML 1.2 reader.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+# Lines that a block shows as they are: the first not indented, one end of line or none at the end.
+_BLOCK = re.compile(r"(?![ \t\n])[\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff]+(?<!\n\n)")
+_UNPRINTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-class _Representer(SafeRepresenter):
-    """Writes text so that YAML 1.1 and 1.2 readers agree on it."""
+def _lines(value: JsonValue) -> Iterator[str]:
+    """Yield a value in YAML's block style; scalars take one line, long texts a block."""
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from _labelled(f"{_text(key)}:", item)
+    elif isinstance(value, list) and value:
+        for item in value:
+            first, *rest = _lines(item)
+            yield f"- {first}"
+            yield from (f"  {line}" if line else line for line in rest)
+    elif isinstance(value, str) and "\n" in value and _BLOCK.fullmatch(value):
+        yield "|" if value.endswith("\n") else "|-"
+        yield from value.removesuffix("\n").split("\n")
+    elif isinstance(value, str):
+        yield _text(value)
+    elif isinstance(value, float):
+        number = repr(value)
+        yield number if "." in number else number.replace("e", ".0e")
+    else:
+        yield json.dumps(value)
 
-    def represent_text(self, text: str) -> ScalarNode:
-        style = None
-        if "\n" in text:
-            style = "|"
-        elif not _PLAIN.fullmatch(text) or text.lower() in _WORDS:
-            style = '"'
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
-    def represent_real(self, number: float) -> ScalarNode:
-        text = repr(number)
-        if "." not in text:
-            text = text.replace("e", ".0e")
-        return self.represent_scalar("tag:yaml.org,2002:float", text)
+def _labelled(label: str, value: JsonValue) -> Iterator[str]:
+    first, *rest = _lines(value)
+    if isinstance(value, dict | list) and value:
+        yield label
+        rest = [first, *rest]
+    else:
+        yield f"{label} {first}"
+    yield from (f"  {line}" if line else line for line in rest)
 
 
-_Representer.add_representer(str, _Representer.represent_text)
-_Representer.add_representer(float, _Representer.represent_real)
+def _text(text: str) -> str:
+    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
 
 
 def _first_problem(error: ValidationError) -> str:

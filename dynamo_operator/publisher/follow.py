@@ -20,19 +20,20 @@ from dynamo_operator.publisher.observe import (
     planner_exit,
 )
 from dynamo_operator.publisher.plan import ForeignObjectError
-from dynamo_operator.runtime.builtin_kinds import Pod
 from dynamo_operator.runtime.client import (
     Client,
     ClientError,
     ForbiddenError,
     InvalidError,
 )
-from informers.objects import ObjectKey
+from informers.objects import ObjectKey, ResourceType
 
 FINAL_RETRY_DELAYS = (1.0, 2.0, 4.0)
 LAST_PASS_SECONDS = 10.0
 
 Log = Callable[[str], None]
+
+_POD = ResourceType("", "v1", "Pod", "pods")
 
 # Trying these again cannot help.
 _PERMANENT = (ForeignObjectError, RunGoneError, InvalidError, ForbiddenError)
@@ -103,8 +104,8 @@ class PodSearch:
 
     async def planner_exit(self) -> int | None:
         """Read the container's state from the Pod."""
-        pod = await self._client.get(Pod, self._pod)
-        return planner_exit(pod.status, self._container)
+        pod = await self._client.get(_POD, self._pod)
+        return planner_exit(pod.get("status") or {}, self._container)
 
     def snapshot(self) -> bytes | None:
         """Read the file."""
