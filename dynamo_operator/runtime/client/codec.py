@@ -20,6 +20,7 @@ M = TypeVar("M", bound=KubeModel)
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_LONGEST_WAIT_SECONDS = 300.0
 _MALFORMED = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
@@ -284,7 +285,8 @@ def _status(wire: _WireStatus) -> Status:
 
 def _watch_status(wire: _WireStatus) -> WatchStatus:
     asked = (wire.details or {}).get("retryAfterSeconds")
-    seconds = float(asked) if isinstance(asked, int | float) and asked >= 0 else None
+    is_sensible = isinstance(asked, int | float) and 0 <= asked <= _LONGEST_WAIT_SECONDS
+    seconds = float(asked) if is_sensible else None
     return WatchStatus(wire.code or 0, wire.reason or "", wire.message or "", seconds)
 
 

@@ -253,8 +253,11 @@ class RestClient:
             return None
         if attempt >= most:
             return None
-        growing = min(_LONGEST_DELAY_SECONDS, _FIRST_DELAY_SECONDS * 2**attempt)
-        return (growing if asked is None else asked) * self._random.uniform(1.0, 1.2)
+        if asked is None:
+            delay = min(_LONGEST_DELAY_SECONDS, _FIRST_DELAY_SECONDS * 2**attempt)
+        else:
+            delay = max(asked, _FIRST_DELAY_SECONDS)
+        return delay * self._random.uniform(1.0, 1.2)
 
     @staticmethod
     def _final_error(request: HttpRequest, error: ApiError | TransportError) -> Exception:

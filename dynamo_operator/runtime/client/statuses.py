@@ -134,7 +134,7 @@ def _capped(value: object) -> float | None:
         return None
     try:
         seconds = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if not math.isfinite(seconds) or seconds < 0:
         return None

@@ -1,6 +1,9 @@
 import json
+from contextlib import suppress
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Pod, RoleBinding
 from dynamo_operator.runtime.client import DecodeError, codec
@@ -215,3 +218,42 @@ def test_a_line_without_end_is_cut_off():
 def test_values_without_a_json_form_are_refused():
     with pytest.raises(ValueError, match="JSON"):
         codec.encode({"a": object()})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["metadata", "items", "type", "object", "labels", "name", "code"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()))
+def test_whatever_a_server_sends_is_decoded_or_called_malformed(data):
+    for decode in (codec.decode_list, codec.decode_watch_line, codec.decode_cached):
+        with suppress(codec.MalformedJsonError):
+            decode(data)
+    with suppress(codec.MalformedJsonError, DecodeError):
+        codec.decode(Pod, data)
+    codec.decode_status(data)
+
+
+@given(st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b""))), st.data())
+def test_lines_survive_any_cut(lines, data):
+    text = b"".join(line + b"\n" for line in lines)
+    splitter = codec.LineSplitter(longest=100)
+    found: list[bytes] = []
+
+    while text:
+        size = data.draw(st.integers(1, len(text)))
+        found += splitter.feed(text[:size])
+        text = text[size:]
+
+    assert found == [line for line in lines if line and not line.isspace()]
+    assert not splitter.has_rest

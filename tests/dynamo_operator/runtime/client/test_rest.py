@@ -120,6 +120,16 @@ async def test_throttling_without_a_time_waits_longer_each_time_and_ends_with_th
     assert transport.times[-1] <= 30
 
 
+async def test_a_server_that_asks_for_no_wait_is_not_hammered():
+    transport = ScriptedTransport(refusal(429, retry_after="0"))
+
+    with pytest.raises(TooManyRequestsError):
+        await rest_client(transport).request(READ)
+
+    assert len(transport.requests) == 11
+    assert transport.times[-1] >= 2.5
+
+
 async def test_a_wait_beyond_the_deadline_is_not_begun():
     transport = ScriptedTransport(refusal(429, retry_after="3600"))
 

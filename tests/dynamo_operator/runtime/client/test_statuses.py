@@ -127,6 +127,13 @@ def test_the_details_say_when_to_retry_where_the_header_does_not():
     assert found.retry_after_seconds == 7
 
 
+@pytest.mark.parametrize("value", [10**400, -1, True, None, "x", [7]])
+def test_senseless_details_say_nothing(value):
+    found = error_of_response(REQUEST, refusal(429, details={"retryAfterSeconds": value}), now=NOW)
+
+    assert found.retry_after_seconds is None
+
+
 @pytest.mark.parametrize(
     ("response", "expired"),
     [
