@@ -285,8 +285,9 @@ def _status(wire: _WireStatus) -> Status:
 
 def _watch_status(wire: _WireStatus) -> WatchStatus:
     asked = (wire.details or {}).get("retryAfterSeconds")
-    is_sensible = isinstance(asked, int | float) and 0 <= asked <= _LONGEST_WAIT_SECONDS
-    seconds = float(asked) if is_sensible else None
+    seconds: float | None = None
+    if isinstance(asked, int | float) and 0 <= asked <= _LONGEST_WAIT_SECONDS:
+        seconds = float(asked)
     return WatchStatus(wire.code or 0, wire.reason or "", wire.message or "", seconds)
 
 

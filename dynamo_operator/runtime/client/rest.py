@@ -253,9 +253,8 @@ class RestClient:
             return None
         if attempt >= most:
             return None
-        if asked is None:
-            delay = min(_LONGEST_DELAY_SECONDS, _FIRST_DELAY_SECONDS * 2**attempt)
-        else:
+        delay: float = min(_LONGEST_DELAY_SECONDS, _FIRST_DELAY_SECONDS * 2**attempt)
+        if asked is not None:
             delay = max(asked, _FIRST_DELAY_SECONDS)
         return delay * self._random.uniform(1.0, 1.2)
 
