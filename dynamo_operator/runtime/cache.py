@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import structlog
@@ -29,6 +30,7 @@ from informers.indexers import BY_NAMESPACE, BY_OWNER_UID, Index
 from informers.objects import ObjectKey, ResourceType
 from informers.shared_informer import SharedInformer
 
+CACHE_SYNC_TIMEOUT_SECONDS: Final = 120.0
 OWN_WRITE_TIMEOUT_SECONDS: Final = 5.0
 
 _log = structlog.get_logger(__name__)
@@ -201,10 +203,21 @@ class Cache:
             finally:
                 self._group = None
 
-    async def wait_synced(self) -> None:
-        """Wait until every declared type is here."""
-        for cache in tuple(self._types.values()):
-            await cache.informer.wait_synced()
+    async def wait_synced(self, timeout_seconds: float = CACHE_SYNC_TIMEOUT_SECONDS) -> None:
+        """Wait until every declared type is here.
+
+        Raises:
+            CacheSyncError: one did not arrive in time; names it and its last error.
+        """
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                for cache in tuple(self._types.values()):
+                    await cache.informer.wait_synced()
+        except TimeoutError:
+            missing = "; ".join(self.unsynced())
+            raise CacheSyncError(
+                f"caches not synced after {timeout_seconds:g} s: {missing}"
+            ) from None
 
     def unsynced(self) -> list[str]:
         """Say of each type that is not here yet what is known about why."""
@@ -229,9 +242,11 @@ class Cache:
 
     async def wait_for_writes_of(self, owner: OwnerKey) -> None:
         """Wait, bounded, until what that object's reconciles wrote is visible here."""
-        for cache in self._types.values():
+        until = self._clock.monotonic() + self._own_write_timeout
+        for cache in tuple(self._types.values()):
             if cache.own_writes and cache.own_writes.pending_for(owner):
-                await self._wait(cache, lambda c=cache: c.own_writes.pending_for(owner))  # type: ignore[misc]  # mypy cannot infer a bound default
+                pending = partial(cache.own_writes.pending_for, owner)
+                await self._wait(cache, pending, until - self._clock.monotonic())
 
     async def is_current(self, cache: TypeCache, key: ObjectKey) -> bool:
         """Wait, bounded, for an own write to that object; False: the cache may not be trusted."""
@@ -242,13 +257,14 @@ class Cache:
             write = cache.own_writes.pending(key)
             return [] if write is None else [write]
 
-        return await self._wait(cache, pending)
+        return await self._wait(cache, pending, self._own_write_timeout)
 
     async def is_current_in(self, cache: TypeCache, namespace: str) -> bool:
         """Wait, bounded, for own writes in a namespace ("": in any)."""
         if not cache.own_writes:
             return True
-        return await self._wait(cache, lambda: cache.own_writes.pending_in(namespace))
+        pending = partial(cache.own_writes.pending_in, namespace)
+        return await self._wait(cache, pending, self._own_write_timeout)
 
     async def ready(self, resource_type: ResourceType, namespace: str) -> list[TypeCache]:
         """Return the synced caches that together hold a namespace ("": all) of a type.
@@ -317,13 +333,19 @@ class Cache:
                 for namespace in {write.key.namespace, ""}:
                     yield (reference.group, reference.kind, ObjectKey(namespace, reference.name))
 
-    async def _wait(self, cache: TypeCache, pending: Callable[[], Sequence[PendingWrite]]) -> bool:
+    async def _wait(
+        self,
+        cache: TypeCache,
+        pending: Callable[[], Sequence[PendingWrite]],
+        timeout_seconds: float,
+    ) -> bool:
         started = self._clock.monotonic()
-        visible = await cache.wait_until_visible(pending, self._own_write_timeout)
-        seconds = self._clock.monotonic() - started
+        waited_in_vain = any(write.overdue for write in pending())
+        visible = await cache.wait_until_visible(pending, timeout_seconds)
         outcome = "seen" if visible else "timeout"
+        seconds = self._clock.monotonic() - started
         self._metrics.own_write_waited(cache.scope.resource_type, seconds, outcome)
-        if not visible and seconds >= self._own_write_timeout:
+        if not visible and not waited_in_vain:
             _log.warning("own write not seen in time, reading live", resource=str(cache.scope))
         return visible
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
+from dynamo_operator.runtime.cache import CACHE_SYNC_TIMEOUT_SECONDS
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.codec import resource_type_of
 from dynamo_operator.runtime.client.reader import Reader
@@ -20,8 +20,6 @@ from informers.rate_limiters import ItemExponential, RateLimiter, WithJitter
 
 Kind = type[KubeModel] | ResourceType
 ReconcilerFactory = Callable[[Reader, Client], Reconciler]
-
-CACHE_SYNC_TIMEOUT_SECONDS: Final = 120.0
 
 
 class Controller:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ _NAME_LENGTH: Final = 128  # of reason, action and reporting instance
 _QUEUE_LENGTH: Final = 1000
 _TRIES: Final = 12
 _RETRY_SECONDS: Final = 10.0
+_LAST_SECONDS: Final = 5.0  # for what is queued at the stop
 _SERIES_END_SECONDS: Final = 360.0
 _SERIES_HEARTBEAT_SECONDS: Final = 1800.0
 _MOST_SERIES: Final = 4096
@@ -142,7 +144,7 @@ class EventRecorder:
             self._dropped("queue_full")
 
     async def run(self) -> None:
-        """Send events until cancelled; what is still queued then is sent in one last try."""
+        """Send events until cancelled; what is still queued then is tried once more."""
         try:
             while True:
                 try:
@@ -153,9 +155,11 @@ class EventRecorder:
                     continue
                 await self._send(occurrence, when, tries=_TRIES)
         finally:
-            while not self._queue.empty():
-                occurrence, when = self._queue.get_nowait()
-                await self._send(occurrence, when, tries=1)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_SECONDS):
+                    while not self._queue.empty():
+                        occurrence, when = self._queue.get_nowait()
+                        await self._send(occurrence, when, tries=1)
 
     async def _send(self, occurrence: _Occurrence, when: datetime, *, tries: int) -> None:
         now = self._clock.monotonic()

@@ -130,34 +130,33 @@ class ReconcileLoop:
                 trigger=str(item.trigger or ""),
                 attempt=item.attempts,
             ):
-                await self._before_reconcile(item.key)
-                started = self._clock.monotonic()
-                outcome = await self._reconcile(item.key)
-                seconds = self._clock.monotonic() - started
+                outcome, seconds = await self._reconcile(item.key)
                 result = self._follow_up(item, outcome, seconds)
                 self._metrics.reconciled(result, seconds)
         finally:
             self._metrics.active_workers.dec()
 
-    async def _reconcile(self, key: ObjectKey) -> Result | Exception:
+    async def _reconcile(self, key: ObjectKey) -> tuple[Result | Exception, float]:
+        """Return what came of one attempt, and its seconds."""
         deadline = asyncio.timeout(self._timeout_seconds)
+        started = self._clock.monotonic()
+        outcome: Result | Exception
         try:
+            await self._before_reconcile(key)
+            started = self._clock.monotonic()
             async with deadline:
-                result: object = await self._reconciler.reconcile(key)
+                outcome = _checked(await self._reconciler.reconcile(key))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
             # The reconciler's own business, e.g. it awaited a task that somebody cancelled.
-            return _cancelled_inside(error)
+            outcome = _cancelled_inside(error)
         except Exception as error:  # noqa: BLE001 - the loop outlives whatever a reconciler raises
-            return error
-        finally:
-            if deadline.expired():
-                self._metrics.timeouts.inc()
-        if not isinstance(result, Result):
-            return TypeError(f"reconcile returned {result!r}: must be a Result")
-        return result
+            outcome = error
+        if deadline.expired():
+            self._metrics.timeouts.inc()
+        return outcome, self._clock.monotonic() - started
 
     def _follow_up(
         self, item: QueueItem[ObjectKey], outcome: Result | Exception, seconds: float
@@ -205,6 +204,12 @@ def is_terminal(error: BaseException) -> bool:
         seen.add(id(cause))
         cause = cause.__cause__
     return False
+
+
+def _checked(result: object) -> Result:
+    if not isinstance(result, Result):
+        raise TypeError(f"reconcile returned {result!r}: must be a Result")
+    return result
 
 
 def _cancelled_inside(cause: BaseException) -> RuntimeError:

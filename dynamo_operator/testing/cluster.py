@@ -105,8 +105,9 @@ class Cluster:
             for crd in crds:
                 await cluster.install(crd)
             runnables = [cluster._make(name) for name in controllers]
-            async with cluster.manager(*runnables, name="cluster"):
-                yield cluster
+            if runnables:
+                await stack.enter_async_context(cluster.manager(*runnables, name="cluster"))
+            yield cluster
 
     @property
     def audit(self) -> AuditLog:

@@ -365,3 +365,21 @@ async def test_a_write_outside_of_a_reconcile_counts_for_the_written_objects_own
 
     assert (2, 0) not in seen
     assert seen[-1] == (2, 1)
+
+
+async def test_a_type_declared_by_hand_that_does_not_come_fails_the_start_too(cluster):
+    manager = Manager(cluster.client, clock=cluster.clock, random=cluster.random)
+    manager.cache.declare(Widget.resource_type.__class__("lab.test", "v1", "Gadget", "gadgets"))
+
+    with pytest.raises(CacheSyncError, match=r"after 120 s: gadgets.v1.lab.test: 404"):
+        await manager.run()
+
+
+async def test_waiting_for_own_writes_is_counted(held):
+    held.hold()
+    await held.manager.client.create(widget("a"))
+    await held.manager.reader.get(Widget, key("a"))
+    shown = held.manager.metrics.render().decode()
+
+    series = 'cache_own_write_wait_seconds_count{outcome="timeout",resource="widgets.v1.lab.test"}'
+    assert f"{series} 1.0" in shown

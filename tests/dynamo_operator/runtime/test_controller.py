@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dynamo_operator.runtime.builder import build
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Secret
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.enqueue import by_label
@@ -334,3 +335,14 @@ async def test_watches_that_break_off_lose_no_trigger(cluster):
         await asyncio.sleep(120)
 
     assert sorted(set(recorder.keys)) == sorted(f"default/w{number}" for number in range(20))
+
+
+async def test_a_controller_is_started_once(cluster):
+    async with cluster.manager(Controller(Widget, reconciler=Recorder())) as manager:
+        running = build(Controller(Widget, reconciler=Recorder(), name="w"), manager._parts)
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(running.run())
+            await asyncio.sleep(1)
+            with pytest.raises(RuntimeError, match="'w': was started already"):
+                await running.run()
+            task.cancel()

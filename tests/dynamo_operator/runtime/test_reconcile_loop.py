@@ -381,3 +381,17 @@ async def test_longest_and_unfinished_work_are_told_while_it_runs():
 
     assert longest == pytest.approx(15)
     assert unfinished == pytest.approx(20)
+
+
+async def test_a_gate_that_fails_is_an_error_like_the_reconcilers_own():
+    failures = [OSError("no cache")]
+
+    async def gate(key):
+        if failures:
+            raise failures.pop()
+
+    bench = Bench(before=gate)
+
+    await run(bench, A, seconds=1)
+
+    assert bench.results() == {"success": 1, "error": 1}
