@@ -149,7 +149,7 @@ def test_a_spec_whose_run_could_not_be_stored_is_denied_with_size_and_limit():
 
 
 def test_a_spec_whose_config_map_could_not_be_stored_is_denied_with_size_and_limit():
-    deep: dict[str, Any] = {"leaf": [1] * 8_000}
+    deep: dict[str, Any] = {"leaf": [1] * 10_000}
     for _ in range(60):
         deep = {"k": deep}
 
