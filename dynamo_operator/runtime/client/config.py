@@ -173,6 +173,8 @@ class ClientConfig:
         server = cluster.text("server").rstrip("/")
         if urlsplit(server).scheme not in ("http", "https") or not urlsplit(server).netloc:
             raise ConfigError(f"{cluster.where}: server: must be an http:// or https:// URL")
+        if urlsplit(server).username is not None:
+            raise ConfigError(f"{cluster.where}: server: must hold no user name: use a user entry")
         proxy = proxy_for(
             server,
             configured=cluster.text("proxy-url"),

@@ -168,6 +168,7 @@ EXEC = "exec: {apiVersion: client.authentication.k8s.io/v1, command: plug"
         ),
         (one(cluster=""), "cluster 'c1': server: must be an http"),
         (one(cluster="server: '127.0.0.1:6443'"), "server: must be an http"),
+        (one(cluster="server: 'https://me:pw@h'"), "server: must hold no user name"),
         (
             one(
                 cluster="server: 'https://127.0.0.1:1', insecure-skip-tls-verify: true, "
