@@ -1,13 +1,10 @@
 """AISimulate's output adapter `dgdr_run`: reports a search, while it runs, to the snapshot file.
 
-Runs inside the `aisimulate recommend` process, in the planner image, so it imports of ours only the
-snapshot format and the image rules, and AISimulate and Dynamo when they are needed.
+Runs inside the `aisimulate recommend` process, in the planner image: of ours it reaches only the
+modules about points, reports, snapshots and images; AISimulate and Dynamo are imported when needed.
 
-The search calls `on_candidate` and `on_round`; these only take note and wake the one writer thread,
-which renders manifests and writes at most one snapshot per interval, always the newest state. What
-ends the search ends the thread first, then writes the terminal snapshot itself: whoever sees that
-one sees the last. Newer versions of AISimulate announce the end (`on_complete`, `on_failure`); for
-the others it is `write`, or the exit of a process that found nothing.
+Newer versions of AISimulate announce the end of a search (`on_complete`, `on_failure`). For the
+others it is `write`, or the exit of a process that has stored a result without a candidate.
 """
 
 from __future__ import annotations
@@ -15,52 +12,32 @@ from __future__ import annotations
 import argparse
 import atexit
 import dataclasses
-import hashlib
-import json
-import math
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
+from dynamo_operator.aisimulate.evaluated_points import Point, point_of
+from dynamo_operator.aisimulate.search_report import (
+    MAX_RENDER_TRIES,
+    NO_FEASIBLE_CANDIDATE,
+    CandidateRenderError,
+    LiveSearch,
+    Manifests,
+)
 from dynamo_operator.aisimulate.snapshot import (
     SNAPSHOT_FILE,
     Outcome,
-    Phase,
-    Progress,
-    RunState,
-    Snapshot,
     SnapshotCandidate,
     SnapshotError,
     parse_snapshot,
     read_snapshot,
-    timestamp,
-    to_json,
-    write_snapshot,
 )
 from dynamo_operator.images import sibling_image
 
 BACKENDS = ("vllm", "sglang", "trtllm")
-MAX_RENDER_TRIES = 3
-MAX_TEXT = 500
-NO_FEASIBLE_CANDIDATE = "NoFeasibleCandidate"
-FAILED = "Failed"
-
-# What differs between machines, or says how an estimate came about, is not the configuration.
-_PRIVATE_PARAMETERS = frozenset(
-    {"forward_pass_estimators", "systems_paths", "provenance", "diagnostics"}
-)
-# These time the simulator itself.
-_PRIVATE_METRICS = frozenset(
-    {"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"}
-)
-# What AISimulate counts as evaluated; unsupported and resource-limited points never ran.
-_EVALUATED = frozenset({"feasible", "infeasible", "timed_out", "failed"})
 
 
 class DgdrRunConfig(BaseModel):
@@ -90,10 +67,6 @@ class DgdrRunConfig(BaseModel):
         return sibling_image(self.runtime_image, backend)
 
 
-class CandidateRenderError(Exception):
-    """This candidate cannot be rendered; others may be."""
-
-
 class Upstream(Protocol):
     """What the adapter needs of AISimulate and Dynamo."""
 
@@ -115,301 +88,6 @@ class Upstream(Protocol):
 
     def finished(self) -> bool:
         """Whether this process has stored the result of a search."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A feasible evaluated configuration."""
-
-    id: str
-    parameters: dict[str, JsonValue]
-    canonical: str
-    score: float
-    used_gpus: int
-    metrics: dict[str, JsonValue]
-    candidate: Any
-
-    @property
-    def rank(self) -> tuple[float, int, str]:
-        """Sorts the best first, whatever the order of arrival."""
-        return (-self.score, self.used_gpus, self.canonical)
-
-
-def point_of(candidate: Any) -> Point | None:
-    """Return a candidate as a point, or None when it has no finite score."""
-    score, used_gpus = candidate.score, candidate.used_gpus
-    if score is None or used_gpus is None or not math.isfinite(score):
-        return None
-    parameters = public_parameters(candidate.config)
-    canonical = json.dumps(parameters, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    metrics: dict[str, JsonValue] = {"score": float(score), "usedGpus": int(used_gpus)}
-    if candidate.objectives:
-        metrics["objectives"] = to_json(candidate.objectives)
-    metrics["performance"] = to_json(
-        {k: v for k, v in (candidate.metrics or {}).items() if k not in _PRIVATE_METRICS}
-    )
-    return Point(
-        id="evaluated-point-" + hashlib.sha256(canonical.encode()).hexdigest()[:12],
-        parameters=parameters,
-        canonical=canonical,
-        score=float(score),
-        used_gpus=int(used_gpus),
-        metrics=metrics,
-        candidate=candidate,
-    )
-
-
-def public_parameters(config: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Return the concrete configuration without what is unset, private or machine-dependent."""
-    return {key: _public(to_json(config[key])) for key in sorted(config) if _is_public(config, key)}
-
-
-def _is_public(mapping: Mapping[str, Any], key: str) -> bool:
-    return key not in _PRIVATE_PARAMETERS and mapping[key] is not None
-
-
-def _public(value: JsonValue) -> JsonValue:
-    if isinstance(value, dict):
-        return public_parameters(value)
-    if isinstance(value, list):
-        return [_public(item) for item in value]
-    return value
-
-
-class Retention:
-    """The best points seen so far, at most `limit`."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._points: dict[str, Point] = {}
-
-    def add(self, point: Point) -> bool:
-        """Keep the point if it is among the best; return whether anything changed."""
-        known = self._points.get(point.id)
-        if known is not None and known.rank <= point.rank:
-            return False
-        self._points[point.id] = point
-        if len(self._points) > self._limit:
-            worst = max(self._points.values(), key=lambda p: p.rank)
-            del self._points[worst.id]
-            return worst.id != point.id
-        return True
-
-    def best(self) -> list[Point]:
-        """Return the kept points, best first."""
-        return sorted(self._points.values(), key=lambda p: p.rank)
-
-
-class Manifests:
-    """Renders each point once, and gives up on one after a few tries."""
-
-    def __init__(self, upstream: Upstream, config: DgdrRunConfig, workload: Any) -> None:
-        self._upstream = upstream
-        self._config = config
-        self._workload = workload
-        self._settled: dict[str, tuple[Outcome, str]] = {}
-        self._tries: Counter[str] = Counter()
-
-    def settle(self, points: Iterable[Point], *, tries: int) -> list[SnapshotCandidate]:
-        """Try the unsettled points at most `tries` times each; return the settled ones in order.
-
-        Raises:
-            Exception: the renderer is unavailable.
-        """
-        candidates = []
-        for point in points:
-            for _ in range(tries):
-                if point.id not in self._settled:
-                    self._try(point)
-            if point.id in self._settled:
-                candidates.append(self._candidate(point))
-        return candidates
-
-    def settled(self, points: Iterable[Point]) -> list[SnapshotCandidate]:
-        """Return the points that need no rendering any more, in order."""
-        return [self._candidate(point) for point in points if point.id in self._settled]
-
-    def _candidate(self, point: Point) -> SnapshotCandidate:
-        outcome, text = self._settled[point.id]
-        return SnapshotCandidate(
-            id=point.id,
-            outcome=outcome,
-            parameters=point.parameters,
-            metrics=point.metrics,
-            manifest=text if outcome is Outcome.MATERIALIZED else None,
-            error=text if outcome is Outcome.MATERIALIZATION_FAILED else None,
-        )
-
-    def _try(self, point: Point) -> None:
-        name = f"{self._config.name}-{point.id.rpartition('-')[2]}"
-        try:
-            manifest = self._upstream.render(point.candidate, self._workload, self._config, name)
-        except CandidateRenderError as error:
-            self._tries[point.id] += 1
-            if self._tries[point.id] >= MAX_RENDER_TRIES:
-                self._settled[point.id] = (Outcome.MATERIALIZATION_FAILED, short(error))
-        else:
-            self._settled[point.id] = (Outcome.MATERIALIZED, manifest)
-
-
-class LiveSearch:
-    """A search under way: what is known of it, and the thread that reports it.
-
-    The search's thread adds under the lock; the writer thread alone renders and writes, until it
-    has ended.
-    """
-
-    def __init__(
-        self,
-        config: DgdrRunConfig,
-        directory: Path,
-        manifests: Manifests,
-        now: Callable[[], datetime],
-    ) -> None:
-        self.directory = directory
-        self.manifests = manifests
-        self.round = 0
-        self.evaluated = 0
-        self.terminal = False
-        self._interval_seconds = config.snapshot_interval_seconds
-        self._now = now
-        self._retention = Retention(config.max_candidates)
-        self._rejections: Counter[str] = Counter()
-        self._examples: dict[str, str] = {}
-        self.failure: Exception | None = None
-        self._lock = threading.Condition()
-        self._is_changed = False
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._report, name="dgdr-run-snapshot", daemon=True)
-
-    def start(self) -> None:
-        """Write the first snapshot, then report changes from the writer thread."""
-        self._write(RunState(phase=Phase.RUNNING, terminal=False), ())
-        self._thread.start()
-
-    def on_candidate(self, record: Any) -> None:
-        """Take note of an evaluated point."""
-        self._raise_failure()
-        status = _text(record.status)
-        point = point_of(record) if status == "feasible" else None
-        with self._lock:
-            self.evaluated += status in _EVALUATED
-            if point is not None:
-                self._retention.add(point)
-            else:
-                self._reject(_text(record.reason_category), record.reason)
-            self._wake()
-
-    def on_round(self, number: int, candidates: Sequence[Any]) -> None:
-        """Take note of a finished round and the feasible points so far."""
-        self._raise_failure()
-        points = [point for candidate in candidates if (point := point_of(candidate)) is not None]
-        with self._lock:
-            self.round = max(self.round, number)
-            for point in points:
-                self._retention.add(point)
-            self._wake()
-
-    def on_complete(self) -> None:
-        """Report the last state; a search that found nothing ends here."""
-        self.stop()
-        self._raise_failure()
-        if not self.terminal and not self._retention.best():
-            self.fail(self.nothing_found(), reason=NO_FEASIBLE_CANDIDATE)
-
-    def on_failure(self, error: BaseException) -> None:
-        """Report the error that ended the search."""
-        self.stop()
-        if not self.terminal:
-            self.fail(f"{type(error).__name__}: {error}")
-
-    def stop(self) -> None:
-        """Let the writer thread report the last state, and end it."""
-        with self._lock:
-            self._stopping.set()
-            self._lock.notify()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def fail(self, error: str, *, reason: str = FAILED) -> None:
-        """Write the terminal snapshot of a failed search, with what is rendered already."""
-        text = short(error)
-        run = RunState(phase=Phase.FAILED, terminal=True, reason=reason, message=text, error=text)
-        self._write(run, self.manifests.settle(self._retention.best(), tries=0))
-
-    def succeed(self, candidates: Sequence[SnapshotCandidate], evaluated: int) -> None:
-        """Write the terminal snapshot of a search with a result."""
-        self.evaluated = evaluated
-        message = f"{len(candidates)} best of {evaluated} evaluated points"
-        self._write(RunState(phase=Phase.SUCCEEDED, terminal=True, message=message), candidates)
-
-    def nothing_found(self) -> str:
-        """Say why there is no candidate."""
-        kinds = ", ".join(
-            f"{count} {kind} (such as: {self._examples[kind]})"
-            for kind, count in sorted(
-                self._rejections.items(), key=lambda item: (-item[1], item[0])
-            )
-        )
-        text = f"no feasible candidate among {self.evaluated} evaluated points"
-        return f"{text}: {kinds}" if kinds else text
-
-    def _reject(self, category: str, reason: str | None) -> None:
-        reason = reason or "its score is not a finite number"
-        self._rejections[category] += 1
-        self._examples[category] = min(reason, self._examples.get(category, reason))
-
-    def _wake(self) -> None:
-        self._is_changed = True
-        self._lock.notify()
-
-    def _raise_failure(self) -> None:
-        if self.failure is not None:
-            raise self.failure
-
-    def _report(self) -> None:
-        pause_seconds = self._interval_seconds
-        while True:
-            self._stopping.wait(pause_seconds)
-            with self._lock:
-                self._lock.wait_for(lambda: self._is_changed or self._stopping.is_set())
-                if not self._is_changed:
-                    return
-                self._is_changed = False
-                points = self._retention.best()
-            try:
-                self._report_once(points)
-            except OSError:
-                # The next state is written instead; the terminal snapshot must be, or it raises.
-                pause_seconds = max(self._interval_seconds, 1.0)
-                self._is_changed = not self._stopping.is_set()
-            except Exception as error:  # noqa: BLE001 # raised in the search's own thread
-                self._give_up(error)
-                return
-
-    def _report_once(self, points: Sequence[Point]) -> None:
-        candidates = self.manifests.settle(points, tries=1)
-        if len(candidates) < len(points):
-            self._is_changed = True  # tried again
-        self._write(RunState(phase=Phase.RUNNING, terminal=False), candidates)
-
-    def _give_up(self, error: Exception) -> None:
-        try:
-            self.fail(f"{type(error).__name__}: {error}")
-        except OSError as write_error:
-            error.add_note(f"nor could the terminal snapshot be written: {write_error}")
-        self.failure = error
-
-    def _write(self, run: RunState, candidates: Sequence[SnapshotCandidate]) -> None:
-        snapshot = Snapshot(
-            schemaVersion=1,
-            timestamp=timestamp(self._now()),
-            run=run,
-            progress=Progress(round=self.round, evaluated=self.evaluated),
-            candidates=tuple(candidates),
-        )
-        write_snapshot(self.directory, snapshot)
-        self.terminal = run.terminal
 
 
 class DgdrRunAdapter:
@@ -498,8 +176,17 @@ class DgdrRunAdapter:
         return candidates
 
     def _search(self, settings: DgdrRunConfig, directory: Path, workload: Any) -> LiveSearch:
-        manifests = Manifests(self._upstream, settings, workload)
-        return LiveSearch(settings, directory, manifests, self._now)
+        def render(point: Point) -> str:
+            name = f"{settings.name}-{point.id.rpartition('-')[2]}"
+            return self._upstream.render(point.candidate, workload, settings, name)
+
+        return LiveSearch(
+            directory,
+            Manifests(render),
+            limit=settings.max_candidates,
+            interval_seconds=settings.snapshot_interval_seconds,
+            now=self._now,
+        )
 
     def _exit(self, search: LiveSearch) -> None:
         """End a search that nothing announced the end of, when its process ends."""
@@ -565,12 +252,6 @@ class InstalledUpstream:
         )
 
 
-def short(error: object) -> str:
-    """Return a text in one line of at most 500 characters."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
-
-
 def _explain(error: str, model: str) -> str:
     """Name the ways out where the model's config.json could not be read."""
     if "trust-remote-code" not in error:
@@ -595,10 +276,6 @@ def _round_of(directory: Path) -> int:
         return parse_snapshot(data).progress.round if data is not None else 0
     except SnapshotError:
         return 0
-
-
-def _text(value: Any) -> str:
-    return str(getattr(value, "value", value))
 
 
 ADAPTER = DgdrRunAdapter()

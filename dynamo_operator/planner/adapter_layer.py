@@ -14,7 +14,9 @@ import dynamo_operator
 _FILES: Final = (
     "__init__.py",
     "aisimulate/__init__.py",
+    "aisimulate/evaluated_points.py",
     "aisimulate/output_adapter.py",
+    "aisimulate/search_report.py",
     "aisimulate/snapshot.py",
     "images.py",
 )
