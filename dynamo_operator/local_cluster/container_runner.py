@@ -38,6 +38,7 @@ from dynamo_operator.local_cluster.pod_status import (
 from dynamo_operator.local_cluster.volumes import VolumeError
 from informers.clock import Clock
 
+_CONFIG_RETRY_SECONDS = 2.0
 _FIRST_BACKOFF_SECONDS = 10.0
 _LONGEST_BACKOFF_SECONDS = 300.0
 _BACKOFF_RESET_SECONDS = 600.0
@@ -155,7 +156,7 @@ class ContainerRunner:
             except (ContainerConfigError, VolumeError) as error:
                 self._set_state(Waiting("CreateContainerConfigError", str(error)))
                 self._context.record("Warning", "Failed", f"Error: {error}")
-                await self._pause(_FIRST_BACKOFF_SECONDS)
+                await self._pause(_CONFIG_RETRY_SECONDS)
             delay = min(delay * 2, _LONGEST_BACKOFF_SECONDS)
         return None
 

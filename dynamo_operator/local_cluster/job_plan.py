@@ -346,4 +346,6 @@ def _ended_at(pod: Pod) -> datetime | None:
         for status in pod.status.get("containerStatuses") or ()
     ]
     known = [time for time in times if time is not None]
-    return max(known) if known else parse_time(pod.metadata.deletion_timestamp)
+    if known:
+        return max(known)
+    return parse_time(pod.metadata.deletion_timestamp or pod.metadata.creation_timestamp)
