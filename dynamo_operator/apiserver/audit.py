@@ -93,7 +93,7 @@ class AuditLog:
         write_line: takes each entry's line, without its end; e.g. writes it to a file.
     """
 
-    def __init__(self, write_line: Callable[[str], None] | None = None) -> None:
+    def __init__(self, write_line: Callable[[str], object] | None = None) -> None:
         self.entries: list[AuditEntry] = []
         self._write_line = write_line
 

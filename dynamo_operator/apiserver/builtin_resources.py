@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from dynamo_operator.apiserver import events_conversion
-from dynamo_operator.apiserver.builtin_columns import builtin_columns
-from dynamo_operator.apiserver.resources import (
-    ALL_VERBS,
-    Column,
-    Object,
-    Resource,
-    ScalePaths,
-)
-from dynamo_operator.apiserver.schema import Schema
-from dynamo_operator.apiserver.status import FieldError
+from dynamo_operator.apiserver.builtin_validation import builtin_strategy
+from dynamo_operator.apiserver.resources import ALL_VERBS, Resource, ScalePaths
 
 _CREATE = ("create",)
 _REPLICAS = ScalePaths(".spec.replicas", ".status.replicas", ".status.selector")
@@ -181,8 +174,13 @@ _KEPT_ELSEWHERE: dict[tuple[str, str], dict[str, Any]] = {
 _CREATE_ONLY_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 
-def builtin_resources() -> Iterator[Resource]:
-    """Yield every built-in resource."""
+@cache
+def builtin_resources() -> tuple[Resource, ...]:
+    """Return every built-in resource; they hold no state, so all servers share them."""
+    return tuple(_resources())
+
+
+def _resources() -> Iterator[Resource]:
     for group, version, kind, plural, namespaced, short_names, subresources in _TABLE:
         create_only = group in _CREATE_ONLY_GROUPS or plural == "bindings"
         yield Resource(
@@ -190,7 +188,7 @@ def builtin_resources() -> Iterator[Resource]:
             version,
             kind,
             plural,
-            _FreeForm(),
+            builtin_strategy(group, kind),
             singular=kind.lower(),
             short_names=tuple(short_names.split()),
             categories=("all",) if (group, plural) in _IN_ALL else (),
@@ -198,41 +196,5 @@ def builtin_resources() -> Iterator[Resource]:
             verbs=_CREATE if create_only else ALL_VERBS,
             subresources=frozenset(subresources.split()),
             scale=_REPLICAS if "scale" in subresources.split() else None,
-            columns=builtin_columns(group, kind),
             **_KEPT_ELSEWHERE.get((group, plural), {}),
         )
-
-
-class _FreeForm:
-    """A kind of which only metadata, spec and status are known."""
-
-    has_generation = True
-    schema: Schema | None = None
-    columns: Sequence[Column] = ()
-
-    def unknown_fields(self, obj: Object) -> list[str]:
-        return []
-
-    def prepare_create(self, obj: Object) -> Object:
-        return obj
-
-    def prepare_update(self, new: Object, old: Object, subresource: str) -> Object:
-        if subresource == "status":
-            return {**old, "status": new.get("status", {})}
-        kept = {"status": old["status"]} if "status" in old else {}
-        return {**{k: v for k, v in new.items() if k != "status"}, **kept}
-
-    def validate_create(self, obj: Object) -> list[FieldError]:
-        return []
-
-    def validate_update(self, new: Object, old: Object, subresource: str) -> list[FieldError]:
-        return []
-
-    def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        return []
-
-    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
-        return {}
-
-    def bumps_generation(self, new: Object, old: Object) -> bool:
-        return new.get("spec") != old.get("spec")

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dynamo_operator.apiserver import status
+from dynamo_operator.apiserver import openapi_protobuf, status
 from dynamo_operator.apiserver.messages import JSON_TYPE, Response, to_json
 from dynamo_operator.apiserver.negotiation import negotiate_media_type
 from dynamo_operator.apiserver.resources import Resource
@@ -45,9 +45,13 @@ def document(
     served = list(resources)
     match [part for part in path.split("/") if part]:
         case ["openapi", "v2"]:
-            media_type = negotiate_media_type(accept, (JSON_TYPE,))
-            body = to_json(_v2(served, git_version))
-            return Response(200, {"content-type": media_type}, body)
+            media_type = negotiate_media_type(accept, (JSON_TYPE, *openapi_protobuf.MEDIA_TYPES))
+            swagger = _v2(served, git_version)
+            if media_type == JSON_TYPE:
+                return Response(200, {"content-type": media_type}, to_json(swagger))
+            body = openapi_protobuf.encode_document(swagger)
+            # Asked for with an "@", which no Content-Type may contain; answered without.
+            return Response(200, {"content-type": openapi_protobuf.MEDIA_TYPES[0]}, body)
         case ["openapi", "v3"]:
             negotiate_media_type(accept, (JSON_TYPE,))
             return Response(200, {"content-type": JSON_TYPE}, to_json(_v3_index(served)))

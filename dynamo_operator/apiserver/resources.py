@@ -92,7 +92,6 @@ class Resource:
     Args:
         strategy: what is particular to the kind.
         subresources: of status, scale, log, token, binding, eviction, ...
-        columns: Table columns after Name, where they are not the strategy's.
         storage_group: group under which objects are kept, when another group serves the same ones.
         storage_api_version: apiVersion of what is kept; "" for this resource's own.
         to_storage: converts what a client wrote to the kept form; None: only apiVersion differs.
@@ -116,7 +115,6 @@ class Resource:
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: frozenset[str] = frozenset()
     scale: ScalePaths | None = None
-    columns: Sequence[Column] = ()
     storage_group: str | None = None
     storage_api_version: str = ""
     to_storage: Callable[[Object], Object] | None = None

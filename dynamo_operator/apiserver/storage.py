@@ -90,6 +90,8 @@ class _Table:
         self.objects: dict[str, StoredObject] = {}
         self.keys: list[str] = []
         self.changes: list[Change] = []
+        self.lost = 0
+        """Version of the latest change that is compacted away."""
         self.listeners: dict[int, Callable[[], None]] = {}
 
 
@@ -186,6 +188,18 @@ class Storage:
         self._require(version)
         return self._changes_after(key, version)
 
+    def undelivered(self, key: StorageKey, version: int) -> list[Change]:
+        """Return a resource's changes later than `version` to someone who follows it.
+
+        Unlike a newcomer he may be at a compacted version, as long as no change was lost to him.
+
+        Raises:
+            CompactedError: some of them are compacted.
+        """
+        if version < self._table(key).lost:
+            raise CompactedError(version, self._compacted)
+        return self._changes_after(key, version)
+
     def compact(self, version: int) -> None:
         """Forget the changes up to `version`, as etcd's compaction does."""
         version = min(version, self._version)
@@ -193,7 +207,10 @@ class Storage:
             return
         self._compacted = version
         for key, table in self._tables.items():
-            table.changes = self._changes_after(key, version)
+            kept = self._changes_after(key, version)
+            if len(kept) < len(table.changes):
+                table.lost = table.changes[-len(kept) - 1].resource_version
+            table.changes = kept
             for listener in list(table.listeners.values()):
                 listener()
 

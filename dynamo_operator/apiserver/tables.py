@@ -51,7 +51,7 @@ def table(
 def columns_of(resource: Resource) -> Sequence[Column]:
     """Return all columns of a resource, Name first."""
     name = Column("Name", "string", _name, _NAME_DESCRIPTION, "name")
-    return (name, *(resource.columns or resource.strategy.columns or (AGE,)))
+    return (name, *(resource.strategy.columns or (AGE,)))
 
 
 def human_duration(seconds: float) -> str:

@@ -72,6 +72,7 @@ class WatchStream:
         self._storage = storage
         self._scope = scope
         self._delivered = start
+        self._started = False
         self._closed = closed
         self._open = True
         self._wake = asyncio.Event()
@@ -120,11 +121,13 @@ class WatchStream:
             chunk, self._first = self._first, b""
             return chunk
         try:
-            changes = self._storage.changes_after(self._scope.key, self._delivered)
+            follow = self._storage.undelivered if self._started else self._storage.changes_after
+            changes = follow(self._scope.key, self._delivered)
         except CompactedError as error:
             self.close()
             gone = status.too_old_resource_version(error.wanted, error.oldest)
             return event_line("ERROR", to_json(gone.to_status()))
+        self._started = True
         version = self._storage.resource_version
         lines = b"".join(self._line(change) for change in changes)
         self._delivered = version

@@ -103,8 +103,8 @@ class Writes:
             )
         obj = self._admit(call, _named(call, obj), None)
         managed = obj["metadata"].get("managedFields")
-        obj = resource.strategy.prepare_create(obj)
         obj = _with_metadata(obj, **_new_metadata(call, obj, managed))
+        obj = resource.strategy.prepare_create(obj)
         name = obj["metadata"].get("name", "")
         errors = [
             *validate_metadata(resource, obj["metadata"]),
@@ -264,8 +264,8 @@ def finished(obj: Object) -> bool:
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
         return False
-    if obj["kind"] == "Namespace" and obj["apiVersion"] == "v1" and obj["spec"].get("finalizers"):
-        return False
+    if obj["kind"] == "Namespace" and obj["apiVersion"] == "v1":
+        return not (obj.get("spec") or {}).get("finalizers")
     return not metadata.get("deletionGracePeriodSeconds")
 
 
