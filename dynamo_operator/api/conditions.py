@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import Annotated
 
 from dynamo_operator.api.schema import Integer, Schema
+from dynamo_operator.runtime.conditions import find_condition as find_condition
+from dynamo_operator.runtime.conditions import is_condition_true as is_condition_true
 from dynamo_operator.runtime.models import KubeStruct
 
 
@@ -69,17 +71,6 @@ class EvaluatedReason(StrEnum):
     """Reasons of a Candidate's `Evaluated`."""
 
     EVALUATED = "Evaluated"
-
-
-def find_condition(conditions: Sequence[Condition], type_: str) -> Condition | None:
-    """Return the condition of that type, or None."""
-    return next((condition for condition in conditions if condition.type == type_), None)
-
-
-def is_condition_true(conditions: Sequence[Condition], type_: str) -> bool:
-    """Return whether the condition of that type is there and True."""
-    condition = find_condition(conditions, type_)
-    return condition is not None and condition.status == "True"
 
 
 def with_condition(conditions: Sequence[Condition], new: Condition, *, now: str) -> list[Condition]:

@@ -6,7 +6,7 @@ still decode.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
@@ -54,9 +54,8 @@ class Presentation:
     description: str
     short_name: str
     columns: tuple[PrinterColumn, ...]
-    singular: str = ""
     categories: tuple[str, ...] = ("dynamo",)
-    rules: tuple[Rule, ...] = field(default=())
+    rules: tuple[Rule, ...] = ()
 
 
 def canonical_number(value: Any) -> Any:

@@ -38,10 +38,10 @@ def generated_files() -> dict[str, str]:
     }
     for folder in _OWNED:
         names = sorted(Path(path).name for path in files if path.startswith(f"{folder}/"))
-        more = {"replacements": [image_replacement()]} if folder.endswith("manager") else {}
-        files[f"{folder}/kustomization.yaml"] = _yaml(_kustomization(names, **more))
+        files[f"{folder}/kustomization.yaml"] = _yaml(_kustomization(names))
+    folders = [folder.removeprefix("manifests/") for folder in _OWNED]
     files["manifests/kustomization.yaml"] = _yaml(
-        _kustomization([folder.removeprefix("manifests/") for folder in _OWNED])
+        _kustomization(folders, replacements=[image_replacement()])
     )
     files["docs/api.md"] = api_reference()
     return files
