@@ -486,9 +486,8 @@ class Client(LiveReader):
             raise UnknownOutcomeError(f"{method} {path}: answered with {error}") from None
         resource_type = codec.resource_type_of(kind)
         if not dry_run and stored.key.name:
-            owners = stored.owner_references
             version = stored.resource_version
-            self._told(Write(resource_type, stored.key, version, owner_references=owners))
+            self._told(Write(resource_type, stored.key, version, stored=stored))
         return codec.decode(kind, response.body)
 
     def _told(self, write: Write) -> None:

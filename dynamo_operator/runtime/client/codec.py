@@ -294,7 +294,7 @@ def _watch_status(wire: _WireStatus) -> WatchStatus:
 def _misfit(resource_type: ResourceType, value: dict[str, Any], error: ValidationError) -> str:
     metadata = value.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
-    key = ObjectKey(metadata.get("namespace") or "", metadata.get("name") or "")
+    key = ObjectKey(str(metadata.get("namespace") or ""), str(metadata.get("name") or ""))
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     path = ".".join(str(part) for part in first["loc"]) or "the object"
     return f"{resource_type} {key} does not fit its model: {path}: {first['msg']}"

@@ -13,7 +13,7 @@ from dynamo_operator.runtime.client import codec
 from dynamo_operator.runtime.client.reader import M
 from dynamo_operator.runtime.client.uncached_reader import Kind
 from dynamo_operator.runtime.models import KubeModel, KubeStruct
-from informers.objects import ObjectKey, OwnerReference, ResourceType
+from informers.objects import CachedObject, ObjectKey, ResourceType
 
 
 class PatchType(StrEnum):
@@ -30,8 +30,8 @@ class Write:
 
     `resource_version` is the object's after the write. After a delete it is set only if the object
     is still there (finalizers, grace period); `deleted_uid` then names the deleted instance, as it
-    does when the object is gone ("" where the server did not say). `owner_references` are the
-    object's after a write that is no delete.
+    does when the object is gone ("" where the server did not say). `stored` is the object after the
+    write, None when it is gone.
     """
 
     resource_type: ResourceType
@@ -39,7 +39,7 @@ class Write:
     resource_version: str = ""
     deleted: bool = False
     deleted_uid: str = ""
-    owner_references: tuple[OwnerReference, ...] = field(default=(), compare=False)
+    stored: CachedObject | None = field(default=None, compare=False, repr=False)
 
 
 WriteObserver = Callable[[Write], None]
@@ -93,4 +93,6 @@ def deletion_of(resource_type: ResourceType, key: ObjectKey, body: bytes, uid: s
     except codec.MalformedJsonError:
         return Write(resource_type, key, deleted=True, deleted_uid=uid)
     version = left.resource_version if left.is_deleting else ""
-    return Write(resource_type, key, version, deleted=True, deleted_uid=left.uid or uid)
+    return Write(
+        resource_type, key, version, deleted=True, deleted_uid=left.uid or uid, stored=left
+    )

@@ -2,7 +2,7 @@ import json
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Pod, RoleBinding
@@ -234,6 +234,7 @@ JSON = st.recursive(
 )
 
 
+@example(b'{"metadata":{"name":true}}')
 @given(st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_whatever_a_server_sends_is_decoded_or_called_malformed(data):
     for decode in (codec.decode_list, codec.decode_watch_line, codec.decode_cached):
