@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import cast
 
-from dynamo_operator.runtime.cache import Cache, TypeCache, owner_key
+from dynamo_operator.runtime.cache import Cache, owner_key
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.codec import resource_type_of
 from dynamo_operator.runtime.client.reader import Reader
@@ -16,6 +16,7 @@ from dynamo_operator.runtime.reconcile_loop import ReconcileLoop
 from dynamo_operator.runtime.reconciler import Reconciler
 from dynamo_operator.runtime.running_controller import Poll, RunningController
 from dynamo_operator.runtime.sources import enqueue_handler
+from dynamo_operator.runtime.type_cache import TypeCache
 from informers.clock import Clock, Random
 from informers.objects import ObjectKey
 from informers.shared_informer import HandlerRegistration

@@ -6,13 +6,14 @@ import builtins
 from collections.abc import Iterable, Mapping
 from typing import Any, cast, overload
 
-from dynamo_operator.runtime.cache import Cache, TypeCache
+from dynamo_operator.runtime.cache import Cache
 from dynamo_operator.runtime.client import codec
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.errors import NotFoundError
 from dynamo_operator.runtime.client.paths import Labels
 from dynamo_operator.runtime.client.reader import M
 from dynamo_operator.runtime.selectors import fields_match, label_matcher
+from dynamo_operator.runtime.type_cache import TypeCache
 from informers.indexers import Index
 from informers.objects import CachedObject, ObjectKey, ResourceType
 
@@ -64,7 +65,7 @@ class CachedReader:
         if resource_type.namespaced and not key.namespace:
             key = ObjectKey(self._client.default_namespace, key.name)
         for cache in await self._cache.ready(resource_type, key.namespace):
-            if not await self._cache.is_current(cache, key):
+            if not await cache.is_current(key):
                 return await self._client.find(kind, key)
             cached = cache.informer.lister.find(key)
             if cached is not None:
@@ -105,7 +106,7 @@ class CachedReader:
         resource_type = codec.resource_type_of(kind)
         found: builtins.list[CachedObject] = []
         for cache in await self._cache.ready(resource_type, namespace):
-            if await self._cache.is_current_in(cache, namespace):
+            if await cache.is_current_in(namespace):
                 found += cache.informer.lister.list(namespace)
             else:
                 found += await self._list_live(cache, namespace)
@@ -132,7 +133,7 @@ class CachedReader:
         """
         found: builtins.list[CachedObject] = []
         for cache in await self._cache.ready(codec.resource_type_of(kind), ""):
-            if await self._cache.is_current_in(cache, ""):
+            if await cache.is_current_in(""):
                 found += cache.informer.lister.by_index(index, value)
             else:
                 function = cache.index(index).function

@@ -20,7 +20,7 @@ class PendingWrite:
     key: ObjectKey
     resource_version: str = ""
     deleted_uid: str = ""
-    owners: set[OwnerKey] = field(default_factory=set)
+    owners: dict[OwnerKey, None] = field(default_factory=dict)
     overdue: bool = False
 
 
@@ -35,7 +35,7 @@ class OwnWrites:
     def __init__(self, lister: Lister) -> None:
         self._lister = lister
         self._pending: dict[ObjectKey, PendingWrite] = {}
-        self._by_owner: dict[OwnerKey, set[ObjectKey]] = {}
+        self._by_owner: dict[OwnerKey, dict[ObjectKey, None]] = {}
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -91,8 +91,8 @@ class OwnWrites:
             pending = self._pending[key] = PendingWrite(key)
         pending.overdue = False
         for owner in owners:
-            pending.owners.add(owner)
-            self._by_owner.setdefault(owner, set()).add(key)
+            pending.owners[owner] = None
+            self._by_owner.setdefault(owner, {})[key] = None
         return pending
 
     def _is_visible(self, pending: PendingWrite) -> bool:
@@ -105,6 +105,6 @@ class OwnWrites:
         del self._pending[pending.key]
         for owner in pending.owners:
             keys = self._by_owner[owner]
-            keys.discard(pending.key)
+            keys.pop(pending.key, None)
             if not keys:
                 del self._by_owner[owner]

@@ -17,13 +17,17 @@ Predicate = Callable[[ObjectEvent], bool]
 def generation_changed(event: ObjectEvent) -> bool:
     """The desired state changed, the object began to be deleted, or another took its name.
 
-    Metadata and status updates do not pass, nor does a resync.
+    Metadata and status updates do not pass, nor does a resync. For kinds that have no generation
+    every change passes.
     """
     if not isinstance(event, Updated):
         return True
     old, new = event.old, event.object
     return (
-        old.generation != new.generation or old.is_deleting != new.is_deleting or old.uid != new.uid
+        old.generation != new.generation
+        or old.is_deleting != new.is_deleting
+        or old.uid != new.uid
+        or (not new.generation and old.resource_version != new.resource_version)
     )
 
 

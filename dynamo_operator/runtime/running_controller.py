@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dynamo_operator.runtime.cache import CacheSyncError, TypeCache
+from dynamo_operator.runtime.cache import CacheSyncError
 from dynamo_operator.runtime.reconcile_loop import ReconcileLoop
 from dynamo_operator.runtime.sources import Channel
+from dynamo_operator.runtime.type_cache import TypeCache
 from informers.clock import Random
 from informers.objects import ObjectKey
 from informers.shared_informer import HandlerRegistration

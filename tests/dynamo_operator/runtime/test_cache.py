@@ -10,6 +10,7 @@ from dynamo_operator.runtime.cache import (
     NotCachedError,
 )
 from dynamo_operator.runtime.client.errors import NotFoundError
+from dynamo_operator.runtime.client.writes import Write
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.reconciler import Result
@@ -383,3 +384,34 @@ async def test_waiting_for_own_writes_is_counted(held):
 
     series = 'cache_own_write_wait_seconds_count{outcome="timeout",resource="widgets.v1.lab.test"}'
     assert f"{series} 1.0" in shown
+
+
+@pytest.mark.parametrize("selection", [{"labels": "on"}, {"fields": {"metadata.name": "in"}}])
+async def test_a_selective_cache_waits_only_for_what_it_will_show(cluster, selection):
+    controller = Controller(Widget, reconciler=Idle(), watches=[Watch(ConfigMap, **selection)])
+    async with cluster.manager(controller) as manager:
+        started = now()
+        for name, labels in (("in", {"on": ""}), ("out", {})):
+            made = ConfigMap.new(name, namespace="default", labels=labels)
+            await manager.client.create(made)
+        assert await manager.reader.find(ConfigMap, key("out")) is None
+        assert await manager.reader.find(ConfigMap, key("in")) is not None
+        for name in ("out", "in"):
+            await manager.client.delete(ConfigMap, key(name))
+        assert await manager.reader.find(ConfigMap, key("in")) is None
+        assert now() - started < 1
+
+
+async def test_a_write_through_another_version_of_the_api_counts(cluster):
+    class OtherVersion(Widget):
+        resource_type = Widget.resource_type.__class__("lab.test", "v2", "Widget", "widgets")
+
+    async with cluster.manager(watching()) as manager:
+        made = await cluster.client.create(widget("a"))
+        await asyncio.sleep(1)
+        write = Write(OtherVersion.resource_type, made.key, str(int(made.resource_version) + 100))
+        manager.cache.wrote(write)
+        started = now()
+        assert await manager.reader.find(Widget, key("a")) is not None
+
+    assert now() - started == pytest.approx(5)

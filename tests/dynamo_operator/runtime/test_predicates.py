@@ -44,6 +44,12 @@ def test_an_object_that_appears_or_goes_always_passes(predicate):
         pytest.param(generation_changed, updated(labels={}), False, id="labels-only"),
         pytest.param(generation_changed, updated(is_deleting=True), True, id="deletion-begins"),
         pytest.param(generation_changed, updated(uid="other"), True, id="recreated"),
+        pytest.param(
+            generation_changed,
+            Updated(cached(version=1), cached(version=2)),
+            True,
+            id="kind-without-generation",
+        ),
         pytest.param(resource_version_changed, STATUS_UPDATE, True, id="version"),
         pytest.param(labels_changed, updated(labels={"a": "2"}), True, id="label"),
         pytest.param(labels_changed, STATUS_UPDATE, False, id="no-label"),

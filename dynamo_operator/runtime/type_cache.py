@@ -1,0 +1,196 @@
+"""One informer of a cache, and the own writes that it has not shown yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import structlog
+
+from dynamo_operator.runtime.client.paths import Labels
+from dynamo_operator.runtime.client.writes import Write
+from dynamo_operator.runtime.metrics import InformerMetrics, Metrics
+from dynamo_operator.runtime.own_writes import OwnerKey, OwnWrites, PendingWrite
+from dynamo_operator.runtime.selectors import label_matcher
+from informers.events import ObjectEvent
+from informers.indexers import BY_NAMESPACE, BY_OWNER_UID, Index
+from informers.objects import CachedObject, ObjectKey, ResourceType
+from informers.shared_informer import SharedInformer
+
+_KEY_FIELDS: Final = frozenset({"metadata.name", "metadata.namespace"})
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What one informer covers."""
+
+    resource_type: ResourceType
+    namespace: str = ""
+    labels: str = ""
+    fields: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        resource_type: ResourceType,
+        namespace: str,
+        labels: Labels,
+        fields: Mapping[str, str] | None,
+    ) -> Scope:
+        """Return a scope in the form in which equal selections are equal."""
+        text = (
+            labels
+            if isinstance(labels, str)
+            else ",".join(f"{name}={value}" for name, value in sorted((labels or {}).items()))
+        )
+        label_matcher(text)  # refuses what is no selector before a server does
+        return cls(resource_type, namespace, text, tuple(sorted((fields or {}).items())))
+
+    @property
+    def is_selective(self) -> bool:
+        """Whether selectors hide objects."""
+        return bool(self.labels or self.fields)
+
+    def covers(self, obj: CachedObject) -> bool:
+        """Whether the informer surely shows that object; by other fields than names: no."""
+        matches = label_matcher(self.labels)
+        if matches is not None and not matches(obj.labels):
+            return False
+        actual = {"metadata.name": obj.key.name, "metadata.namespace": obj.key.namespace}
+        return all(actual.get(name) == value for name, value in self.fields)
+
+    def __str__(self) -> str:
+        return str(self.resource_type) + (f" in {self.namespace}" if self.namespace else "")
+
+
+class TypeCache:
+    """One informer of one type and scope, and the own writes that it has not shown yet."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        informer: SharedInformer,
+        metrics: Metrics,
+        own_write_timeout_seconds: float,
+    ) -> None:
+        self.scope = scope
+        self.informer = informer
+        self._own_writes = OwnWrites(informer.lister)
+        self._metrics = metrics
+        self._timeout = own_write_timeout_seconds
+        self._indexes: dict[str, Index] = {}
+        informer.add_handler(self._changed)
+        for index in (BY_NAMESPACE, BY_OWNER_UID):
+            self.add_index(index)
+
+    def add_index(self, index: Index) -> None:
+        """Keep an index from now on."""
+        self.informer.add_index(index)
+        self._indexes[index.name] = index
+
+    def index(self, index: Index | str) -> Index:
+        """Return the index of that name.
+
+        Raises:
+            KeyError: there is none; the message names those there are.
+        """
+        name = index if isinstance(index, str) else index.name
+        try:
+            return self._indexes[name]
+        except KeyError:
+            known = ", ".join(sorted(self._indexes))
+            raise KeyError(f"index {name!r} does not exist (there are: {known})") from None
+
+    def why_unsynced(self) -> str:
+        """Say what is known about why it is not filled yet."""
+        error = self.informer.last_error
+        return f"{self.scope}: {error}" if error else f"{self.scope}: no answer yet"
+
+    def wrote(self, write: Write, owners: Sequence[OwnerKey]) -> None:
+        """Record a write that the informer will show."""
+        cached = self.informer.lister.find(write.key)
+        known = cached is not None or self._own_writes.pending(write.key) is not None
+        shown = write.stored is not None and self.scope.covers(write.stored)
+        if self.scope.is_selective and not known and not shown:
+            return
+        if write.resource_version:
+            self._own_writes.wrote(write.key, write.resource_version, owners)
+        elif write.deleted:
+            uid = write.deleted_uid or (cached.uid if cached is not None else "")
+            self._own_writes.deleted(write.key, uid, owners)
+
+    async def is_current(self, key: ObjectKey) -> bool:
+        """Wait, bounded, for an own write to that object; False: read live instead."""
+        if not self._own_writes:
+            return True
+
+        def pending() -> list[PendingWrite]:
+            write = self._own_writes.pending(key)
+            return [] if write is None else [write]
+
+        return await self._wait(pending, self._timeout)
+
+    async def is_current_in(self, namespace: str) -> bool:
+        """Wait, bounded, for own writes in a namespace ("": in any); False: read live instead."""
+        if not self._own_writes:
+            return True
+        return await self._wait(partial(self._own_writes.pending_in, namespace), self._timeout)
+
+    async def wait_for_writes_of(self, owner: OwnerKey, timeout_seconds: float) -> None:
+        """Wait, bounded, for the own writes that count as that object's."""
+        if self._own_writes:
+            await self._wait(partial(self._own_writes.pending_for, owner), timeout_seconds)
+
+    async def _wait(
+        self, pending: Callable[[], Sequence[PendingWrite]], timeout_seconds: float
+    ) -> bool:
+        """Wait until none is pending; for those that were awaited in vain before, not again."""
+        writes = pending()
+        if not writes:
+            return True
+        if all(write.overdue for write in writes):
+            return False
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self.informer.wait_until(lambda _: all(w.overdue for w in pending()))
+        except TimeoutError:
+            _log.warning("own write not seen in time, reading live", resource=str(self.scope))
+            for write in pending():
+                write.overdue = True
+        visible = not pending()
+        self._metrics.own_write_waited(
+            self.scope.resource_type, loop.time() - started, "seen" if visible else "timeout"
+        )
+        return visible
+
+    def _changed(self, _event: ObjectEvent) -> None:
+        if self._own_writes:
+            self._own_writes.settle()
+
+
+class InformerReporter(InformerMetrics):
+    """Counts and logs what one informer meets."""
+
+    def failed(
+        self, resource_type: ResourceType, error: Exception, retry_in_seconds: float
+    ) -> None:
+        """Count and log a failed list or watch."""
+        super().failed(resource_type, error, retry_in_seconds)
+        _log.warning(
+            "list or watch failed",
+            resource=str(resource_type),
+            error=str(error),
+            retry_in_seconds=round(retry_in_seconds, 3),
+        )
+
+    def handler_failed(self, resource_type: ResourceType, key: ObjectKey, error: Exception) -> None:
+        """Count and log an event that a handler lost."""
+        super().handler_failed(resource_type, key, error)
+        _log.error("event lost", resource=str(resource_type), object=str(key), exc_info=error)
