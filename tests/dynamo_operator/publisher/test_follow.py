@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from dynamo_operator.publisher.apply import RunGoneError
+from dynamo_operator.publisher.follow import Stop, follow
+from dynamo_operator.publisher.observe import Report
+from dynamo_operator.runtime.client import ServerError, TransportError
+from tests.dynamo_operator.publisher.reports import snapshot
+
+pytestmark = pytest.mark.virtual_time
+
+RUNNING = snapshot("a")
+DONE = snapshot("a", "b", phase="Succeeded", message="2 best of 9")
+NO_CANDIDATE = snapshot(phase="Failed", reason="NoFeasibleCandidate", message="none of 9")
+
+Step = tuple[int | Exception | None, bytes | None]
+
+
+class ScriptedSearch:
+    """Planner states and files, one pair a look; the last stays. Notes what is read, in order."""
+
+    def __init__(self, trace: list[str], steps: Sequence[Step]) -> None:
+        self.trace = trace
+        self._steps = list(steps)
+        self._look = 0
+
+    def _step(self) -> Step:
+        return self._steps[min(self._look, len(self._steps) - 1)]
+
+    async def planner_exit(self) -> int | None:
+        self.trace.append("planner")
+        state = self._step()[0]
+        if isinstance(state, Exception):
+            raise state
+        return state
+
+    def snapshot(self) -> bytes | None:
+        self.trace.append("file")
+        data = self._step()[1]
+        self._look += 1
+        return data
+
+
+class ScriptedPublisher:
+    """Answers each publish with the next of `errors`, then with success."""
+
+    def __init__(self, trace: list[str], *errors: Exception | None, seconds: float = 0) -> None:
+        self.trace = trace
+        self._errors = list(errors)
+        self._seconds = seconds
+
+    async def publish(self, report: Report, *, live: bool = False) -> None:
+        ids = ",".join(result.id for result in report.results)
+        self.trace.append(f"publish {ids}{' live' if live else ''}")
+        await asyncio.sleep(self._seconds)
+        if self._errors and (error := self._errors.pop(0)) is not None:
+            raise error
+        self.trace.append("published")
+
+
+async def run(
+    *steps: Step,
+    errors: Sequence[Exception | None] = (),
+    stop_at: float | None = None,
+    seconds: float = 0,
+) -> tuple[list[str], str, str, str]:
+    """Follow the scripted search; return the trace and the last words."""
+    trace: list[str] = []
+    stop = Stop()
+    if stop_at is not None:
+        asyncio.get_running_loop().call_later(stop_at, stop.set)
+    message = await follow(
+        ScriptedSearch(trace, steps),
+        ScriptedPublisher(trace, *errors, seconds=seconds),
+        poll_seconds=1,
+        stop=stop,
+        log=lambda _: None,
+    )
+    return trace, message.outcome, message.reason, message.message
+
+
+async def test_a_search_is_published_until_its_end() -> None:
+    trace, *words = await run((None, None), (None, RUNNING), (None, RUNNING), (None, DONE))
+
+    assert trace == [
+        *("planner", "file"),
+        *("file", "publish a", "published"),
+        "file",
+        *("planner", "file", "publish a,b live", "published"),
+    ]
+    assert words == ["Acknowledged", "Succeeded", "2 best of 9"]
+
+
+async def test_the_planners_state_is_read_before_the_file() -> None:
+    """A planner that exits between the two reads has written its last file before the second."""
+    trace, *words = await run((None, RUNNING), (None, RUNNING), (None, RUNNING), (0, DONE))
+
+    assert trace.index("planner") < trace.index("file")
+    assert words[0] == "Acknowledged"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason", "message"),
+    [
+        (NO_CANDIDATE, "NoFeasibleCandidate", "none of 9"),
+        (snapshot(phase="Failed", error="perf data missing"), "Failed", "perf data missing"),
+        (snapshot(phase="Failed", reason="Odd", message="m"), "Failed", "m"),
+    ],
+)
+async def test_a_failed_search_ends_with_its_reason(data: bytes, reason: str, message: str) -> None:
+    trace, *words = await run((None, data))
+
+    assert trace[-2:] == ["publish  live", "published"]
+    assert words == ["RunFailed", reason, message]
+
+
+async def test_a_planner_that_fails_leaves_what_it_found() -> None:
+    trace, *words = await run((None, RUNNING), (None, RUNNING), (None, RUNNING), (137, RUNNING))
+
+    assert trace[-2:] == ["publish a live", "published"]
+    assert words == [
+        "Acknowledged",
+        "Failed",
+        "the planner exited with 137 before the search ended",
+    ]
+
+
+async def test_a_planner_that_fails_before_its_first_snapshot_is_acknowledged() -> None:
+    trace, *words = await run((1, None))
+
+    assert trace == ["planner", "file"]
+    assert words[0] == "Acknowledged"
+
+
+@pytest.mark.parametrize("steps", [[(0, RUNNING)], [(0, None)], [(None, b"a: [")]])
+async def test_a_contradiction_is_a_protocol_violation(steps: list[Step]) -> None:
+    trace, *words = await run(*steps)
+
+    assert trace == ["planner", "file"]
+    assert words[:2] == ["ProtocolViolation", "ProtocolViolation"]
+
+
+async def test_a_snapshot_that_could_not_be_published_is_tried_at_the_next_look() -> None:
+    trace, *_ = await run(
+        (None, RUNNING), (None, RUNNING), (None, RUNNING), (None, DONE),
+        errors=[TransportError("refused"), ServerError(500)],
+    )  # fmt: skip
+
+    assert [step for step in trace if step.startswith("publish")] == [
+        *("publish a", "publish a", "publish a", "published"),
+        *("publish a,b live", "published"),
+    ]
+
+
+async def test_the_last_snapshot_is_tried_three_times_more() -> None:
+    start = asyncio.get_running_loop().time()
+
+    trace, *words = await run((None, DONE), errors=[TransportError("refused")] * 9)
+
+    assert trace.count("publish a,b live") == 4
+    assert asyncio.get_running_loop().time() - start == pytest.approx(7)
+    assert words == ["ReconcileFailed", "PublisherFailed", "refused"]
+
+
+async def test_the_last_snapshot_may_succeed_at_the_last_try() -> None:
+    _, *words = await run((None, DONE), errors=[TransportError("refused")] * 3)
+
+    assert words[0] == "Acknowledged"
+
+
+async def test_what_cannot_get_better_is_not_tried_again() -> None:
+    trace, *words = await run((None, RUNNING), errors=[RunGoneError("run default/r is gone")])
+
+    assert trace == ["planner", "file", "publish a"]
+    assert words == ["ReconcileFailed", "PublisherFailed", "run default/r is gone"]
+
+
+async def test_an_unknown_planner_state_is_not_an_exit() -> None:
+    steps: list[Step] = [(TransportError("refused"), RUNNING)] * 4
+
+    _, *words = await run(*steps, (None, DONE))
+
+    assert words[0] == "Acknowledged"
+
+
+async def test_told_to_stop_it_stops_between_two_looks() -> None:
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+
+    trace, *words = await run((None, RUNNING), stop_at=5.5)
+
+    assert loop.time() - start == pytest.approx(5.5)
+    assert trace.count("published") == 1
+    assert words[:2] == ["ReconcileFailed", "PublisherFailed"]
+
+
+async def test_told_to_stop_it_finishes_the_pass_under_way() -> None:
+    trace, *_ = await run((None, RUNNING), stop_at=1, seconds=9)
+
+    assert trace[-1] == "published"
+
+
+async def test_a_pass_outlives_the_request_to_stop_by_ten_seconds_at_most() -> None:
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+
+    trace, *_ = await run((None, RUNNING), stop_at=1, seconds=60)
+
+    assert loop.time() - start == pytest.approx(11)
+    assert "published" not in trace
