@@ -1,0 +1,52 @@
+"""`dynamo-operator cluster`: an embedded cluster to work with, until it is interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from dynamo_operator.cli.crds import apply_crds
+from dynamo_operator.cli.local import GPU_LABELS, image_map, install_planner
+from dynamo_operator.cli.logs import add_log_flags, configure_logs
+from dynamo_operator.local_cluster.cluster import ClusterOptions, local_cluster
+from dynamo_operator.local_cluster.images import ImageMap
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `cluster`."""
+    parser = commands.add_parser(
+        "cluster", help="run an embedded cluster of one node", description=__doc__
+    )
+    parser.add_argument(
+        "--directory", type=Path, default=Path("cluster"), help="where it keeps its files"
+    )
+    parser.add_argument("--port", type=int, default=0, help="of the API server; default a free one")
+    parser.add_argument("--no-crds", action="store_true", help="do not install our CRDs")
+    parser.add_argument(
+        "--with-planner", action="store_true", help="install the planner, so that searches run"
+    )
+    add_log_flags(parser)
+    parser.set_defaults(run=run_cluster, ends_on_signal=True)
+
+
+async def run_cluster(arguments: argparse.Namespace) -> int:
+    """Run the cluster, say how to reach it, and wait for SIGTERM or SIGINT."""
+    configure_logs(arguments)
+    images = ImageMap({})
+    if arguments.with_planner:
+        planner = await asyncio.to_thread(install_planner, print)
+        images = image_map(planner, offline=True)
+    options = ClusterOptions(
+        directory=arguments.directory.absolute(),
+        images=images,
+        node_labels=GPU_LABELS,
+        port=arguments.port,
+        audit_file=arguments.directory.absolute() / "audit.jsonl",
+    )
+    async with local_cluster(options) as cluster:
+        if not arguments.no_crds:
+            await apply_crds(cluster.client)
+        print(f"export KUBECONFIG={cluster.kubeconfig()}", flush=True)
+        await asyncio.Event().wait()
+    return 0

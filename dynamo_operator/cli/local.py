@@ -1,0 +1,87 @@
+"""What plays our images on this machine, for the commands that run a cluster of their own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import dynamo_operator
+from dynamo_operator.api.planner_contract import PLANNER_USER_ID
+from dynamo_operator.api.publisher_contract import PUBLISHER_EXECUTABLE
+from dynamo_operator.generate.deployment import namespace
+from dynamo_operator.generate.layout import IMAGE as OPERATOR_IMAGE
+from dynamo_operator.generate.layout import MANAGER, NAME, NAMESPACE
+from dynamo_operator.generate.rbac import (
+    gpu_discovery_role,
+    manager_role,
+    role_binding,
+    service_account,
+)
+from dynamo_operator.hardware.discovery import GPU_DISCOVERY_ROLE
+from dynamo_operator.images import PUBLIC_PLANNER_IMAGE
+from dynamo_operator.local_cluster.images import ImageEnvironment, ImageMap
+from dynamo_operator.local_cluster.node_agent import gpu_labels
+from dynamo_operator.planner.environment import PlannerEnvironment
+from dynamo_operator.planner.install import install
+from dynamo_operator.runtime.builtin_kinds import (
+    ClusterRole,
+    ClusterRoleBinding,
+    Namespace,
+    ServiceAccount,
+)
+from dynamo_operator.runtime.client import Client
+
+_OPERATOR_USER_ID = 65532
+
+GPU_LABELS = gpu_labels("NVIDIA-H200", 8, 143771)
+"""The node claims to have eight H200; only the search's bookkeeping ever looks at them."""
+
+
+def install_planner(report: Callable[[str], None]) -> PlannerEnvironment:
+    """Return the planner environment, made now if it is not there."""
+    return install(os.environ, report=report)
+
+
+def image_map(planner: PlannerEnvironment, *, offline: bool) -> ImageMap:
+    """Map the planner's and the operator's images to environments.
+
+    Args:
+        planner: the environment with the real AISimulate.
+        offline: whether the model configurations that AISimulate ships take the hub's place.
+    """
+    variables = {**planner.variables, **(planner.offline_variables() if offline else {})}
+    source = Path(dynamo_operator.__file__).parents[1]
+    return ImageMap(
+        {
+            PUBLIC_PLANNER_IMAGE: ImageEnvironment.for_python(
+                planner.python,
+                environment=variables,
+                readable=[planner.path, planner.hf_home.parent],
+                user=PLANNER_USER_ID,
+            ),
+            OPERATOR_IMAGE: ImageEnvironment.for_python(
+                sys.executable,
+                commands={PUBLISHER_EXECUTABLE: ["python", "-m", "dynamo_operator.publisher"]},
+                readable=[
+                    source / name for name in ("informers", "dynamo_operator", "reconcilers")
+                ],
+                user=_OPERATOR_USER_ID,
+            ),
+        }
+    )
+
+
+async def grant_operator(client: Client) -> str:
+    """Apply the shipped access manifests and return the user that the operator is by them."""
+    for obj in (
+        Namespace.model_validate(namespace()),
+        ServiceAccount.model_validate(service_account()),
+        ClusterRole.model_validate(manager_role()),
+        ClusterRole.model_validate(gpu_discovery_role()),
+        ClusterRoleBinding.model_validate(role_binding(MANAGER)),
+        ClusterRoleBinding.model_validate(role_binding(GPU_DISCOVERY_ROLE)),
+    ):
+        await client.apply(obj, force=True)
+    return f"system:serviceaccount:{NAMESPACE}:{NAME}"

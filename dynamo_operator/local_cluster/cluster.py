@@ -1,0 +1,136 @@
+"""A whole cluster in one process: API server, controllers and one node, over HTTPS."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dynamo_operator.apiserver.api_server import ApiServer
+from dynamo_operator.apiserver.audit import AuditLog
+from dynamo_operator.apiserver.server import HttpsServer
+from dynamo_operator.local_cluster.garbage_collector import GarbageCollector
+from dynamo_operator.local_cluster.images import ImageMap
+from dynamo_operator.local_cluster.job_controller import JobController
+from dynamo_operator.local_cluster.kubelet_server import ServingCertificate
+from dynamo_operator.local_cluster.namespaces import Namespaces
+from dynamo_operator.local_cluster.node_agent import NodeAgent, NodeOptions
+from dynamo_operator.local_cluster.scheduler import Scheduler
+from dynamo_operator.runtime.client import Client, ClientConfig
+from dynamo_operator.runtime.manager import Manager
+
+_NODE = "local"
+_HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """What a local cluster is like.
+
+    Args:
+        directory: everything it keeps on disk lies below; made when absent.
+        images: what plays container images on its node.
+        node_labels: further labels of its node, e.g. `gpu_labels(...)`.
+        node_capacity: further resources of its node.
+        claims: host directories that play PersistentVolumeClaims, by `namespace/name`.
+        port: of the API server; 0 for a free one.
+        audit_file: where each request is logged as a JSON line, or None.
+    """
+
+    directory: Path
+    images: ImageMap
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    node_capacity: Mapping[str, str] = field(default_factory=dict)
+    claims: Mapping[str, Path] = field(default_factory=dict)
+    port: int = 0
+    audit_file: Path | None = None
+
+
+class LocalCluster:
+    """A running cluster; made by `local_cluster`. `client` is an administrator's."""
+
+    def __init__(self, api: ApiServer, https: HttpsServer, directory: Path, client: Client) -> None:
+        self.api = api
+        self.https = https
+        self.client = client
+        self._directory = directory
+
+    @property
+    def audit(self) -> AuditLog:
+        """Every request so far."""
+        return self.api.audit
+
+    def connect(self, user: str, *, groups: tuple[str, ...] = (), field_manager: str) -> Client:
+        """Make a client that acts as a user; the caller closes it."""
+        config = ClientConfig.load(kubeconfig=str(self.kubeconfig(user, groups=groups)), environ={})
+        return Client.connect(config, field_manager=field_manager)
+
+    def kubeconfig(
+        self,
+        user: str = "admin",
+        *,
+        groups: tuple[str, ...] = ("system:masters",),
+        path: Path | None = None,
+    ) -> Path:
+        """Write a kubeconfig of a user and return its path."""
+        path = path or self._directory / f"{user.replace(':', '-')}.kubeconfig"
+        self.https.write_kubeconfig(path, user=user, groups=groups)
+        return path
+
+
+@asynccontextmanager
+async def local_cluster(options: ClusterOptions) -> AsyncGenerator[LocalCluster]:
+    """Run a cluster for the length of the block; nothing is left running after it."""
+    options.directory.mkdir(parents=True, exist_ok=True)
+    async with AsyncExitStack() as stack:
+        api = ApiServer(audit=_audit_log(options.audit_file, stack), service_accounts=True)
+        https = HttpsServer(api, host=_HOST, port=options.port)
+        await stack.enter_async_context(https)
+        kubeconfig = options.directory / "admin.kubeconfig"
+        https.write_kubeconfig(kubeconfig)
+        config = ClientConfig.load(kubeconfig=str(kubeconfig), environ={})
+        client = Client.connect(config, field_manager="local-cluster")
+        await stack.enter_async_context(client)
+        manager = Manager(client, name="local-cluster")
+        for runnable in (
+            Namespaces(client, root_ca=https.ca_certificate.decode()),
+            GarbageCollector(client),
+            JobController(client),
+            Scheduler(client),
+            NodeAgent(client, _node_options(options, https)),
+        ):
+            manager.add(runnable)
+        await stack.enter_async_context(manager.running())
+        yield LocalCluster(api, https, options.directory, client)
+
+
+def _audit_log(path: Path | None, stack: AsyncExitStack) -> AuditLog:
+    if path is None:
+        return AuditLog()
+    file = stack.enter_context(path.open("a", encoding="utf-8", buffering=1))
+    return AuditLog(lambda line: file.write(f"{line}\n"))
+
+
+def _node_options(options: ClusterOptions, https: HttpsServer) -> NodeOptions:
+    """Describe the node; its log endpoint is served to the API server alone."""
+    directory = options.directory
+    certificate = https.issue_certificate(f"system:node:{_NODE}", hosts=(_HOST,))
+    serving = ServingCertificate(
+        directory / "kubelet.crt", directory / "kubelet.key", directory / "ca.crt"
+    )
+    serving.key_file.touch(mode=0o600)
+    serving.key_file.write_bytes(certificate.key)
+    serving.cert_file.write_bytes(certificate.certificate)
+    serving.client_ca_file.write_bytes(https.ca_certificate)
+    port = int(https.url.rpartition(":")[2])
+    return NodeOptions(
+        name=_NODE,
+        state_directory=directory / "node",
+        images=options.images,
+        labels=options.node_labels,
+        capacity=options.node_capacity,
+        api_server=(_HOST, port),
+        serving=serving,
+        claims=options.claims,
+    )
