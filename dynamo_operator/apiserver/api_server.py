@@ -110,6 +110,11 @@ class ApiServer:
         self._record(trace, response, query)
         return _finished(request, response, warnings)
 
+    @property
+    def open_watches(self) -> int:
+        """How many watches are open."""
+        return self._handlers.open_watches
+
     def close(self) -> None:
         """End every open watch."""
         self._handlers.end_watches()

@@ -41,6 +41,11 @@ class Handlers:
             return kubelet.container_log(call, kubelet_client)
         return _ready(self._handler(call), call)
 
+    @property
+    def open_watches(self) -> int:
+        """How many watches are open."""
+        return len(self._watches)
+
     def end_watches(self) -> None:
         """End every open watch."""
         for stream in list(self._watches.values()):

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from tests.dynamo_operator.apiserver.api import CONFIG_MAPS, CORE, Api, config_map
+from tests.dynamo_operator.apiserver.api import CONFIG_MAPS, CORE, Api, Json, config_map
 
 pytestmark = pytest.mark.virtual_time
 
@@ -13,7 +13,7 @@ WATCH_LIST = {
 }
 
 
-def labelled(name: str, **labels: str) -> dict:
+def labelled(name: str, **labels: str) -> Json:
     body = config_map(name)
     body["metadata"]["labels"] = labels
     return body
