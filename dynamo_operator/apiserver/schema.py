@@ -190,7 +190,8 @@ def _prune(value: Any, schema: Schema | None, *, kept: bool) -> Any:
         }
     if isinstance(value, list):
         items = schema.items if schema else None
-        below = kept if items is None else items.preserve_unknown
+        # What preserves unknown fields does so for the items of a list in its place, too.
+        below = kept or (schema is not None and schema.preserve_unknown)
         return [_prune(item, items, kept=below) for item in value]
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         return int(value)  # as the server's JSON encoder writes it

@@ -167,3 +167,15 @@ def test_an_embedded_resource_keeps_its_identity_and_known_metadata():
     result = prepared(source, {"template": template})
 
     assert result["template"] == {**template, "metadata": {"name": "ok", "labels": {"a": "b"}}}
+
+
+def test_a_preserved_field_keeps_what_is_in_its_lists():
+    schema = Schema.compile(
+        {
+            "type": "object",
+            "additionalProperties": {"x-kubernetes-preserve-unknown-fields": True},
+        }
+    )
+    value = {"components": [{"name": "a", "env": [{"b": [1]}]}], "plain": [1, [2]]}
+
+    assert prune(value, schema) == value
