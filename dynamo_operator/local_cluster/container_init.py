@@ -195,18 +195,18 @@ class _Root:
         os.mkdir(self._path + _HOST)
 
     def _hide(self) -> None:
-        """Cover each hidden directory, and open in it only what the environment reads."""
-        shown = self._spec["readable"]
+        """Cover each hidden directory, and show what the environment reads where it is not seen."""
         for hidden in sorted(self._spec["hidden"]):
             target = self._path + hidden
             if not os.path.isdir(target):
                 continue
             mount("tmpfs", target, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
             self._pieces.append(hidden)
-        for path in shown:
-            if _any_above(self._spec["hidden"], path) and os.path.exists(path):
-                _make_mount_point(self._path + path, directory=os.path.isdir(path))
-                _bind(path, self._path + path, read_only=True)
+        for path in sorted({os.path.realpath(path) for path in self._spec["readable"]}):
+            target = self._path + path
+            if os.path.exists(path) and not os.path.exists(target):
+                _make_mount_point(target, directory=os.path.isdir(path))
+                _bind(path, target, read_only=True)
 
     def _pivot(self) -> None:
         number = _SYS_PIVOT_ROOT[os.uname().machine]
@@ -250,10 +250,6 @@ def _resolver_mounts() -> list[dict[str, Any]]:
 
 def _any_below(paths: Any, directory: str) -> bool:
     return any(path.startswith(directory + "/") for path in paths)
-
-
-def _any_above(directories: list[str], path: str) -> bool:
-    return any(path == d or path.startswith(d + "/") for d in directories)
 
 
 def _make_mount_point(path: str, *, directory: bool) -> None:

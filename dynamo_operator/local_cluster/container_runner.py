@@ -39,6 +39,7 @@ from dynamo_operator.local_cluster.volumes import VolumeError
 from informers.clock import Clock
 
 _CONFIG_RETRY_SECONDS = 2.0
+_PULL_SECONDS = 1.0
 _FIRST_BACKOFF_SECONDS = 10.0
 _LONGEST_BACKOFF_SECONDS = 300.0
 _BACKOFF_RESET_SECONDS = 600.0
@@ -164,7 +165,7 @@ class ContainerRunner:
         image = self.container["image"]
         self._set_state(Waiting("ErrImagePull", message))
         self._context.record("Warning", "Failed", f'Failed to pull image "{image}": {message}')
-        await self._pause(min(delay / 2, 5.0))
+        await self._pause(_PULL_SECONDS)
         if not self._stopping.is_set():
             text = f'Back-off pulling image "{image}": ErrImagePull: {message}'
             self._set_state(Waiting("ImagePullBackOff", text))

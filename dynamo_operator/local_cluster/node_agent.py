@@ -146,6 +146,7 @@ class NodeAgent:
         self._clock = clock or SystemClock()
         self._random = random or system_random()
         self._workers: dict[str, PodWorker] = {}
+        self._ended: set[str] = set()  # Pods that are over but still known to the API server
         self._arrived: asyncio.Queue[Pod] = asyncio.Queue()
         self._pods_directory = options.state_directory / "pods"
         self._port = 0
@@ -194,6 +195,8 @@ class NodeAgent:
         if isinstance(event, Deleted):
             self._on_gone(pod.uid)
             return
+        if pod.uid in self._ended:
+            return  # nothing of it is here; only its finalizers keep it
         for uid, worker in self._workers.items():
             if worker.pod.key == pod.key and uid != pod.uid:
                 worker.delete(0)  # replaced while nobody watched
@@ -204,6 +207,7 @@ class NodeAgent:
             self._arrived.put_nowait(pod)
 
     def _on_gone(self, uid: str) -> None:
+        self._ended.discard(uid)
         worker = self._workers.get(uid)
         if worker is not None:
             worker.delete(0)
@@ -211,6 +215,7 @@ class NodeAgent:
     async def _run_worker(self, worker: PodWorker) -> None:
         try:
             await worker.run()
+            self._ended.add(worker.uid)
         except Exception:  # noqa: BLE001 - one Pod must not end the others
             _log.exception("pod worker failed", pod=str(worker.pod.key))
         finally:

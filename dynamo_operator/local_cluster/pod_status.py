@@ -131,7 +131,9 @@ def compute_status(
         failure: set when the Pod failed as a whole.
         is_stopped: whether nothing will be started any more.
     """
-    phase = "Failed" if failure else compute_phase(pod, init, main, is_stopped=is_stopped)
+    phase = compute_phase(pod, init, main, is_stopped=is_stopped)
+    if failure and not any(isinstance(s.state, Running) for s in (*init, *main)):
+        phase = "Failed"
     status: dict[str, Any] = {
         "phase": phase,
         "hostIP": _HOST_IP,
@@ -139,13 +141,12 @@ def compute_status(
         "podIP": _HOST_IP,
         "podIPs": [{"ip": _HOST_IP}],
         "startTime": timestamp(start_time),
-        "qosClass": (pod.get("status") or {}).get("qosClass", "BestEffort"),
         "containerStatuses": [status.to_dict() for status in main],
         "conditions": _conditions(pod, _wanted_conditions(phase, init, main), now),
     }
     if init:
         status["initContainerStatuses"] = [status.to_dict() for status in init]
-    if failure:
+    if failure and phase == "Failed":
         status |= {"reason": failure.reason, "message": failure.message}
     return status
 
@@ -166,6 +167,8 @@ def compute_phase(
         return "Failed" if failed and not restarts_failures else "Pending"
     codes = [status.exit_code for status in main]
     if all(code is not None for code in codes):
+        if any(isinstance(s.state, Running) for s in init):
+            return "Running"  # a sidecar is about to be stopped
         failed = any(codes)
         if policy != "Always" or is_stopped:
             if not failed:
