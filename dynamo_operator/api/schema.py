@@ -78,16 +78,19 @@ def condition_column(name: str) -> PrinterColumn:
     return PrinterColumn(str(name), "string", f'.status.conditions[?(@.type=="{name}")].status')
 
 
-def _number(value: Any) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"must be a number, not {value!r}")
-    canonical: int | float = canonical_number(value)
-    return canonical
+def _number_of(unit: str = "") -> BeforeValidator:
+    def check(value: Any) -> int | float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"must be a number{unit}, not {value!r}")
+        canonical: int | float = canonical_number(value)
+        return canonical
+
+    return BeforeValidator(check)
 
 
 def _integer(value: Any) -> int:
-    number = _number(value)
-    if not isinstance(number, int):
+    number = canonical_number(value)
+    if isinstance(number, bool) or not isinstance(number, int):
         raise ValueError(f"must be an integer, not {value!r}")
     return number
 
@@ -95,8 +98,11 @@ def _integer(value: Any) -> int:
 Integer = Annotated[int, BeforeValidator(_integer)]
 """An integer; 20.0 is 20, while "20" and true are refused."""
 
-Number = Annotated[int | float, BeforeValidator(_number)]
+Number = Annotated[int | float, _number_of()]
 """A number whose integral values are integers; "20" and true are refused."""
+
+Milliseconds = Annotated[int | float, _number_of(" of milliseconds")]
+"""A `Number` that says its unit when it is given another."""
 
 POSITIVE: dict[str, Any] = {"minimum": 0, "exclusiveMinimum": True}
 """Keywords of a number above zero."""

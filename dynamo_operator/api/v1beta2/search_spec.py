@@ -7,7 +7,15 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from dynamo_operator.api.schema import COUNT, POSITIVE, Integer, Number, Rule, Schema
+from dynamo_operator.api.schema import (
+    COUNT,
+    POSITIVE,
+    Integer,
+    Milliseconds,
+    Number,
+    Rule,
+    Schema,
+)
 from dynamo_operator.api.sku_catalog import SKUS
 from dynamo_operator.runtime.models import KubeStruct
 
@@ -225,13 +233,13 @@ class Sla(KubeStruct):
     )
 
     ttft_ms: Annotated[
-        Number | None, Schema("Time to first token: a number of milliseconds.", **POSITIVE)
+        Milliseconds | None, Schema("Time to first token: a number of milliseconds.", **POSITIVE)
     ] = None
     itl_ms: Annotated[
-        Number | None, Schema("Inter-token latency: a number of milliseconds.", **POSITIVE)
+        Milliseconds | None, Schema("Inter-token latency: a number of milliseconds.", **POSITIVE)
     ] = None
     e2e_ms: Annotated[
-        Number | None,
+        Milliseconds | None,
         Schema("End-to-end latency: a number of milliseconds.", **POSITIVE),
         Field(alias="e2eMs"),
     ] = None
