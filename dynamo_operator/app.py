@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dynamo_operator.runtime.permissions import Permission
 from dynamo_operator.hardware.discovery import GpuDiscovery
 from dynamo_operator.images import PUBLIC_PLANNER_IMAGE, resolve_image_settings
-from dynamo_operator.runtime import Client, Manager
+from dynamo_operator.runtime import Manager
+from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.manager import MANAGER_PERMISSIONS
+from dynamo_operator.runtime.permissions import Permission
 from informers.clock import Clock, Random, SystemClock, system_random
 from reconcilers import request, run
 

@@ -1,5 +1,7 @@
 """The controller runtime: client, cache, controllers, manager; it knows no kind of ours.
 
+What speaks to the API server is in `client`, the built-in kinds are in `builtin_kinds`.
+
 Names are exported lazily (PEP 562): importing `client` alone loads neither manager, controllers nor
 cache.
 """
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
         NotCachedError,
     )
     from dynamo_operator.runtime.cached_reader import CachedReader
-    from dynamo_operator.runtime.client import Client, Reader
     from dynamo_operator.runtime.controller import Controller
     from dynamo_operator.runtime.enqueue import (
         Enqueue,
@@ -61,7 +62,6 @@ __all__ = [
     "CacheSyncError",
     "CachedReader",
     "Channel",
-    "Client",
     "Controller",
     "Enqueue",
     "EventRecorder",
@@ -76,7 +76,6 @@ __all__ = [
     "ObjectMeta",
     "Permission",
     "Predicate",
-    "Reader",
     "Reconciler",
     "Result",
     "Runnable",
@@ -102,7 +101,6 @@ __all__ = [
 _MODULES = {
     "cache": "Cache CacheError CacheNotStartedError CacheSyncError NotCachedError",
     "cached_reader": "CachedReader",
-    "client": "Client Reader",
     "controller": "Controller",
     "enqueue": "Enqueue by_label enqueue_mapped enqueue_owner enqueue_self",
     "event_recorder": "EventRecorder",

@@ -19,7 +19,8 @@ from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentRun,
     SearchSpec,
 )
-from dynamo_operator.runtime import CachedReader, Client, EventRecorder, Reader, Result
+from dynamo_operator.runtime import CachedReader, EventRecorder, Result
+from dynamo_operator.runtime.client import Client, Reader
 from dynamo_operator.runtime.client.errors import (
     AlreadyExistsError,
     ConflictError,

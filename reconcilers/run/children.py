@@ -9,9 +9,10 @@ from dynamo_operator.aisimulate.document import dump_document
 from dynamo_operator.api.labels import RUN_UID_LABEL
 from dynamo_operator.api.names import input_config_map_name, job_name
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRun
-from dynamo_operator.runtime import CachedReader, Client, Reader
+from dynamo_operator.runtime import CachedReader
 from dynamo_operator.runtime.apply import matches
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job, Pod, RoleBinding
+from dynamo_operator.runtime.client import Client, Reader
 from dynamo_operator.runtime.client.errors import AlreadyExistsError, ConflictError, NotFoundError
 from dynamo_operator.runtime.models import KubeModel
 from informers.indexers import BY_OWNER_UID

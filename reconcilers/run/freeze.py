@@ -10,8 +10,8 @@ from dynamo_operator.aisimulate.lowering import ExecutionValues, lower
 from dynamo_operator.api.conditions import CompletedReason
 from dynamo_operator.api.names import graph_name
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRun
-from dynamo_operator.runtime import Reader
 from dynamo_operator.runtime.builtin_kinds import Secret
+from dynamo_operator.runtime.client import Reader
 from informers.objects import ObjectKey
 from reconcilers.run.errors import WaitingError
 from reconcilers.run.execution import Execution

@@ -8,8 +8,9 @@ from dynamo_operator.aisimulate.overrides import LoweringError
 from dynamo_operator.api.conditions import CompletedReason, ConditionType, find_condition
 from dynamo_operator.api.labels import REQUEST_GENERATION_LABEL
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGraphDeploymentRun
-from dynamo_operator.runtime import CachedReader, Client, EventRecorder, Reader, Result
+from dynamo_operator.runtime import CachedReader, EventRecorder, Result
 from dynamo_operator.runtime.builtin_kinds import Job
+from dynamo_operator.runtime.client import Client, Reader
 from dynamo_operator.runtime.client.errors import (
     ConflictError,
     ForbiddenError,
