@@ -315,7 +315,8 @@ class TestUpdates:
     def test_a_client_that_leaves_managed_fields_out_does_not_lose_them(self):
         live = apply(None, widget(size=1))
 
-        for metadata in (None, {"managedFields": []}):
+        givens: tuple[dict[str, list[str]], ...] = ({}, {"managedFields": []})
+        for metadata in givens:
             kept = update(live, widget(size=1, metadata=metadata))
             assert fields_of(kept, "one") == {"f:spec": {"f:size": {}}}
 

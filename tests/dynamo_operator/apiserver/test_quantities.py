@@ -1,0 +1,51 @@
+from fractions import Fraction
+
+import pytest
+
+from dynamo_operator.apiserver.quantities import canonical_quantity, is_quantity, parse_quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1", 1),
+        ("500m", Fraction(1, 2)),
+        ("0.5", Fraction(1, 2)),
+        ("1k", 1000),
+        ("1Ki", 1024),
+        ("1.5Gi", 3 * 2**29),
+        ("1e3", 1000),
+        ("1E", 10**18),
+        ("1Ei", 2**60),
+        ("-2", -2),
+        (".5", Fraction(1, 2)),
+        ("100n", Fraction(1, 10**7)),
+    ],
+)
+def test_a_quantity_is_an_exact_number(text, number):
+    assert parse_quantity(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "a", "1GGi", "1 Gi", "1K", "--1", "1.2.3", "800ms"])
+def test_what_is_no_quantity(text):
+    assert not is_quantity(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (2, "2"),
+        (0.5, "500m"),
+        ("1000m", "1"),
+        ("1024Mi", "1Gi"),
+        ("1.5Gi", "1536Mi"),
+        ("1000M", "1G"),
+        ("100Ki", "100Ki"),
+        ("0.1Ki", "102400m"),
+        ("0", "0"),
+        ("nonsense", "nonsense"),
+        (True, True),
+    ],
+)
+def test_a_quantity_is_kept_in_its_shortest_form(given, kept):
+    assert canonical_quantity(given) == kept
