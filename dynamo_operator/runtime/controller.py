@@ -47,7 +47,8 @@ class Controller:
         needs_leadership: whether it runs in the leader only.
 
     Example:
-        >>> Controller(Widget, owns=[ConfigMap], reconciler=WidgetReconciler)
+        >>> def widget_controller() -> Controller:
+        ...     return Controller(Widget, owns=[ConfigMap], reconciler=WidgetReconciler)
     """
 
     def __init__(
