@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import escape
@@ -11,14 +11,8 @@ from dynamo_operator.api.labels import CANDIDATE_ID_LABEL
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentCandidate
 from dynamo_operator.cli.table import format_table
 
-_SIZES = ("tensor", "pipeline", "attention_data", "moe_tensor", "moe_expert")
-_SHORT = {
-    "tensor": "tp",
-    "pipeline": "pp",
-    "attention_data": "dp",
-    "moe_tensor": "moe-tp",
-    "moe_expert": "ep",
-}
+_MODES = {"agg": "aggregated", "disagg": "disaggregated"}
+_SIZES = {"tp": "tp", "pp": "pp", "attention_dp": "dp", "moe_tp": "moe-tp", "moe_ep": "ep"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +38,14 @@ def summarize(candidate: DynamoGraphDeploymentCandidate) -> CandidateSummary:
     """Read what the search published of a candidate."""
     metrics = candidate.status.metrics or {}
     performance = metrics.get("performance") or {}
-    engine = (candidate.spec.get("parameters") or {}).get("engine") or {}
+    parameters = candidate.spec.get("parameters") or {}
+    mode = str(parameters.get("deployment_mode", ""))
+    roles = ("prefill_", "decode_") if mode == "disagg" else ("",)
     return CandidateSummary(
         id=candidate.labels.get(CANDIDATE_ID_LABEL, candidate.key.name),
-        mode=str(engine.get("mode", "")),
-        backend=str(engine.get("backend") or candidate.spec.get("backendFramework") or ""),
-        parallelism=" + ".join(_shapes(engine)),
+        mode=_MODES.get(mode, mode),
+        backend=str(parameters.get("backend") or candidate.spec.get("backendFramework") or ""),
+        parallelism=" + ".join(_shape(parameters, role) for role in roles),
         gpus=int(metrics.get("usedGpus") or 0),
         score=metrics.get("score"),
         throughput=performance.get("output_throughput_tok_s"),
@@ -122,15 +118,15 @@ def candidate_chart(candidates: Sequence[DynamoGraphDeploymentCandidate]) -> str
     )
 
 
-def _shapes(engine: Mapping[str, Any]) -> Iterator[str]:
-    workers = engine.get("workers") or {}
-    for role, worker in workers.items():
-        parallelism = (worker or {}).get("parallelism") or {}
-        if not isinstance(parallelism, Mapping):
-            continue
-        sizes = [f"{_SHORT[n]}{parallelism[n]}" for n in _SIZES if (parallelism.get(n) or 1) != 1]
-        shape = f"{parallelism.get('replicas', 1)}x({' '.join(sizes) or 'tp1'})"
-        yield shape if role == "aggregated" else f"{role} {shape}"
+def _shape(parameters: Mapping[str, Any], role: str) -> str:
+    """Say replicas and the sizes that are not one, e.g. `2 x tp4`, `prefill 1 x tp1`."""
+    sizes = [
+        f"{short}{parameters[role + name]}"
+        for name, short in _SIZES.items()
+        if (parameters.get(role + name) or 1) != 1
+    ]
+    shape = f"{parameters.get(role + 'replicas', 1)} x {' '.join(sizes) or 'tp1'}"
+    return f"{role.rstrip('_')} {shape}" if role else shape
 
 
 def _shown(number: float | None) -> str:

@@ -39,7 +39,7 @@ _LOOK_SECONDS = 0.5
 
 # A search that takes half a minute; `--full` leaves it out.
 _SHORT_SEARCH: dict[str, Any] = {
-    "optimizer": {"algorithm": "random", "max_trials": 8, "parallelism": 2},
+    "optimizer": {"algorithm": "random", "max_trials": 6, "parallelism": 2},
     "traffic": {"stop": {"requests": 200}},
     "dgdr_run": {"snapshot_interval_seconds": 1},
 }
@@ -73,8 +73,7 @@ async def run_demo(arguments: argparse.Namespace) -> int:
     offline = arguments.model in planner.models
     if offline:
         print(f"model configuration of {arguments.model}: AISimulate's own copy, no hub is asked")
-    output: Path = arguments.output.absolute()
-    output.mkdir(parents=True, exist_ok=True)
+    output = _output_directory(arguments.output)
     with tempfile.TemporaryDirectory(prefix="dynamo-operator-demo-") as directory:
         options = ClusterOptions(
             directory=Path(directory),
@@ -82,7 +81,6 @@ async def run_demo(arguments: argparse.Namespace) -> int:
             node_labels=GPU_LABELS,
             audit_file=output / "audit.jsonl",
         )
-        (output / "audit.jsonl").unlink(missing_ok=True)
         async with local_cluster(options) as cluster, _operator(cluster):
             print(f"cluster: {cluster.https.url}, one node, audit log {output / 'audit.jsonl'}")
             run = await _search(cluster.client, arguments)
@@ -91,6 +89,14 @@ async def run_demo(arguments: argparse.Namespace) -> int:
             if arguments.keep:
                 await _stay(cluster, output)
     return 0
+
+
+def _output_directory(path: Path) -> Path:
+    """Make the directory of the results; an earlier demo's audit log goes."""
+    output = path.absolute()
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "audit.jsonl").unlink(missing_ok=True)
+    return output
 
 
 def request_manifest(arguments: argparse.Namespace) -> dict[str, Any]:
