@@ -83,12 +83,14 @@ def apply(
     """
     if (applied.get("metadata") or {}).get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
+    config = _without_managed(dict(applied))
     try:
-        return _apply(dict(live or _nothing(applied)), dict(applied), schema, writer, force=force)
+        field_sets.check_types(config, schema)
     except TypingError as error:
         raise StatusError(
             500, "", f"failed to create typed patch object ({_identity(applied)}): {error}"
         ) from None
+    return _apply(dict(live or _nothing(applied)), config, schema, writer, force=force)
 
 
 def record_update(
@@ -107,11 +109,7 @@ def record_update(
         managed = managed_fields.read(new) or managed_fields.read(live)
     before = _without_managed(dict(live or _nothing(new)))
     after = _without_managed(dict(new))
-    try:
-        difference = field_sets.compare(before, after, schema)
-    except TypingError:
-        # An object that was stored before its schema changed: own it as plain values.
-        difference = field_sets.compare(before, after, None)
+    difference = field_sets.compare(before, after, schema)
     changed = _owned(difference.added | difference.modified, writer)
     removed = _owned(difference.removed, writer)
     entry = ManagedEntry(
@@ -128,18 +126,18 @@ def record_update(
 
 def _apply(
     live: dict[str, Any],
-    applied: dict[str, Any],
+    config: dict[str, Any],
     schema: Schema | None,
     writer: Writer,
     *,
     force: bool,
 ) -> dict[str, Any]:
     managed = managed_fields.read(live)
-    base, config = _without_managed(live), _without_managed(applied)
+    base = _without_managed(live)
     mentioned = field_sets.field_set(config, schema)
     fields = _owned(mentioned, writer)
     entry = ManagedEntry(
-        writer.manager, "Apply", applied["apiVersion"], fields, subresource=writer.subresource
+        writer.manager, "Apply", config["apiVersion"], fields, subresource=writer.subresource
     )
     last = managed.get(entry.id)
     managed[entry.id] = entry

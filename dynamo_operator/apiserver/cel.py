@@ -52,6 +52,8 @@ class Expression:
         self.variables = frozenset(references["variables"])
         known = {*variables, *cel_source.bound_names(tokens)}
         _refuse_unknown_names(self.variables - known, references["functions"])
+        called = set(references["functions"])
+        self._functions = {n: f for n, f in FUNCTIONS.items() if n.rpartition(".")[2] in called}
         for name, schema in variables.items():
             missing = schema and name == "self" and cel_source.undefined_field(tokens, schema)
             if missing:
@@ -63,7 +65,7 @@ class Expression:
         Raises:
             ExpressionError: evaluation fails, e.g. for an absent key.
         """
-        context = cel.Context(dict(variables), dict(FUNCTIONS))
+        context = cel.Context(dict(variables), self._functions)
         try:
             return self._program.execute(context)
         except KeyError as error:

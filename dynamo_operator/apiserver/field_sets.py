@@ -96,58 +96,76 @@ def is_granular_list(value: Any, schema: Schema | None) -> bool:
     return isinstance(value, list) and schema is not None and schema.list_type in ("set", "map")
 
 
-def entries(value: Any, schema: Schema | None, path: Path) -> list[tuple[str, Any, Schema | None]]:
+def entries(value: Any, schema: Schema | None) -> list[tuple[str, Any, Schema | None]]:
     """Return (path element, child, child's schema) of a granular map or list; [] of a leaf.
+
+    Of items with the same key the first stands for all: a stored list may be older than its type.
+    """
+    if is_granular_map(value, schema):
+        return [
+            (f"f:{n}", child, schema.child(n) if schema else None) for n, child in value.items()
+        ]
+    if is_granular_list(value, schema):
+        assert schema is not None
+        found: dict[str, Any] = {}
+        for item in value:
+            found.setdefault(item_element(item, schema), item)
+        return [(element, item, schema.items) for element, item in found.items()]
+    return []
+
+
+def item_element(item: Any, schema: Schema) -> str:
+    """Return the path element of an item of a set or map list."""
+    if schema.list_type == "set" or not isinstance(item, dict):
+        return f"v:{compact(item)}"
+    keys = {name: _key_value(item, name, schema) for name in schema.list_keys}
+    return f"k:{compact({name: value for name, value in keys.items() if value is not None})}"
+
+
+def check_types(value: Any, schema: Schema | None, path: Path = ()) -> None:
+    """Check that a configuration fits the schema's fields and lists.
 
     Raises:
         TypingError: a field the schema does not know, an item without its key, or a duplicate.
     """
     if is_granular_map(value, schema):
-        return [(f"f:{name}", child, _field(schema, name, path)) for name, child in value.items()]
-    if is_granular_list(value, schema):
+        for name in value:
+            _check_field(name, schema, path)
+    elif is_granular_list(value, schema):
         assert schema is not None
-        found: dict[str, Any] = {}
-        for item in value:
-            element = item_element(item, schema, path)
-            if element in found:
-                raise TypingError(f"{words(path)}: duplicate entries for key {words((element,))}")
-            found[element] = item
-        return [(element, item, schema.items) for element, item in found.items()]
-    return []
+        _check_items(value, schema, path)
+    for element, child, child_schema in entries(value, schema):
+        check_types(child, child_schema, (*path, element))
 
 
-def item_element(item: Any, schema: Schema, path: Path) -> str:
-    """Return the path element of an item of a set or map list."""
-    if schema.list_type == "set":
-        return f"v:{compact(item)}"
-    if not isinstance(item, dict):
-        raise TypingError(f"{words(path)}: associative list with keys may not hold {compact(item)}")
-    keys = {}
-    for name in schema.list_keys:
-        child = schema.items.properties.get(name) if schema.items else None
-        value = item.get(name, child.default if child else None)
-        if value is None and name not in item and not _optional_key(schema, name):
-            detail = (
-                f"associative list with keys has an element that omits key field {compact(name)}"
-            )
-            raise TypingError(f"{words(path)}: {detail}")
-        if value is not None:
-            keys[name] = value
-    return f"k:{compact(keys)}"
+def _check_field(name: str, schema: Schema | None, path: Path) -> None:
+    if schema is None or schema.keeps(name) or not (schema.type or schema.properties):
+        return
+    raise TypingError(f"{words((*path, f'f:{name}'))}: field not declared in schema")
 
 
-def _optional_key(schema: Schema, name: str) -> bool:
-    """Built-in kinds leave some keys out (a Service's port without a name, say)."""
+def _check_items(value: list[Any], schema: Schema, path: Path) -> None:
+    seen = set()
+    for item in value:
+        for name in schema.list_keys if schema.list_type == "map" else ():
+            missing = not isinstance(item, dict) or _key_value(item, name, schema) is None
+            if missing and not _may_be_absent(schema, name):
+                detail = "associative list with keys has an element that omits key field"
+                raise TypingError(f"{words(path)}: {detail} {compact(name)}")
+        element = item_element(item, schema)
+        if element in seen:
+            raise TypingError(f"{words(path)}: duplicate entries for key {words((element,))}")
+        seen.add(element)
+
+
+def _key_value(item: dict[str, Any], name: str, schema: Schema) -> Any:
+    child = schema.items.properties.get(name) if schema.items else None
+    return item.get(name, child.default if child else None)
+
+
+def _may_be_absent(schema: Schema, name: str) -> bool:
+    """Built-in kinds leave out some keys of several."""
     return len(schema.list_keys) > 1 and name not in (schema.items.required if schema.items else ())
-
-
-def _field(schema: Schema | None, name: str, path: Path) -> Schema | None:
-    if schema is None:
-        return None
-    child = schema.child(name)
-    if child is None and not schema.keeps(name) and (schema.type or schema.properties):
-        raise TypingError(f"{words((*path, f'f:{name}'))}: field not declared in schema")
-    return child
 
 
 def field_set(value: Any, schema: Schema | None) -> FieldSet:
@@ -159,7 +177,7 @@ def _field_set(value: Any, schema: Schema | None, path: Path) -> Iterator[Path]:
     if not (is_granular_map(value, schema) or is_granular_list(value, schema)):
         yield path
         return
-    for element, child, child_schema in entries(value, schema, path):
+    for element, child, child_schema in entries(value, schema):
         below = (*path, element)
         yield from _field_set(child, child_schema, below)
         if child == {} or not _is_named_field(schema, element):
@@ -201,7 +219,7 @@ def _compare(
         side, present = ("removed", old) if new is _ABSENT else ("added", new)
         if path:
             found[side].append(path)
-        for element, child, child_schema in entries(present, schema, path):
+        for element, child, child_schema in entries(present, schema):
             pair = (child, _ABSENT) if side == "removed" else (_ABSENT, child)
             _compare(*pair, child_schema, (*path, element), found)
         return
@@ -211,8 +229,8 @@ def _compare(
         if compact(old) != compact(new):
             found["modified"].append(path)
         return
-    before = {element: (child, s) for element, child, s in entries(old, schema, path)}
-    after = {element: (child, s) for element, child, s in entries(new, schema, path)}
+    before = {element: (child, s) for element, child, s in entries(old, schema)}
+    after = {element: (child, s) for element, child, s in entries(new, schema)}
     for element in dict.fromkeys([*before, *after]):
         old_child, child_schema = before.get(element, (_ABSENT, None))
         new_child, child_schema = after.get(element, (_ABSENT, child_schema))
@@ -235,7 +253,7 @@ def _remove(
         return value
     kept = [
         (element, _remove(child, child_schema, (*path, element), doomed, inside))
-        for element, child, child_schema in entries(value, schema, path)
+        for element, child, child_schema in entries(value, schema)
         if (*path, element) not in doomed
     ]
     if isinstance(value, dict) and is_granular_map(value, schema):
@@ -243,32 +261,26 @@ def _remove(
     return [child for _, child in kept] if is_granular_list(value, schema) else value
 
 
-def merge(live: Any, applied: Any, schema: Schema | None, path: Path = ()) -> Any:
+def merge(live: Any, applied: Any, schema: Schema | None) -> Any:
     """Return `live` with everything `applied` mentions; applied items come in their own order."""
     if is_granular_map(live, schema) and is_granular_map(applied, schema):
-        entries(live, schema, path)
         merged = dict(live)
-        for element, child, child_schema in entries(applied, schema, path):
+        for element, child, child_schema in entries(applied, schema):
             name = element[2:]
-            merged[name] = (
-                merge(live[name], child, child_schema, (*path, element)) if name in live else child
-            )
+            merged[name] = merge(live[name], child, child_schema) if name in live else child
         return merged
     if is_granular_list(live, schema) and is_granular_list(applied, schema):
         assert schema is not None
-        return _merge_lists(live, applied, schema, path)
-    entries(applied, schema, path)
+        return _merge_lists(live, applied, schema)
     return applied
 
 
-def _merge_lists(live: list[Any], applied: list[Any], schema: Schema, path: Path) -> list[Any]:
+def _merge_lists(live: list[Any], applied: list[Any], schema: Schema) -> list[Any]:
     """Interleave: applied items in applied order; live-only ones stay after what they followed."""
-    before = {element: item for element, item, _ in entries(live, schema, path)}
-    after = {element: item for element, item, _ in entries(applied, schema, path)}
+    before = {element: item for element, item, _ in entries(live, schema)}
+    after = {element: item for element, item, _ in entries(applied, schema)}
     items = {
-        element: merge(before[element], item, schema.items, (*path, element))
-        if element in before
-        else item
+        element: merge(before[element], item, schema.items) if element in before else item
         for element, item in after.items()
     }
     return [items.get(e, before.get(e)) for e in _interleave(list(before), list(after))]

@@ -418,3 +418,11 @@ def test_giving_everything_up_leaves_what_the_other_applied(first, second):
 
     assert fields_of(left, "one") is None
     assert fields_of(left, "two") == fields_of(alone, "two")
+
+
+def test_a_stored_list_with_duplicates_does_not_block_other_fields():
+    live = widget(size=1, env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])
+
+    changed = apply(update(None, live), widget(color="red"), "two")
+
+    assert changed["spec"] == {**live["spec"], "color": "red"}
