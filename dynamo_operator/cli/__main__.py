@@ -8,26 +8,36 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 from importlib.metadata import version
 
-from dynamo_operator.aisimulate.overrides import LoweringError
-from dynamo_operator.cli import cluster, crds, demo, planner, request, start
 from dynamo_operator.cli.errors import FAILURE, CliError
 from dynamo_operator.runtime.client.errors import ClientError
 from informers.errors import InformerError
 
 _EXIT_INTERRUPTED = 130
 
+# Each is the module of its name in this package, imported only when it is asked for: a command does
+# not pay for what the others need.
+COMMANDS = {
+    "start": "run the operator, in a cluster or against a kubeconfig",
+    "demo": "search for the best deployment of a model on an embedded cluster",
+    "cluster": "run an embedded cluster of one node",
+    "planner": "the real AISimulate, installed for local runs",
+    "request": "work with DynamoGraphDeploymentRequests",
+    "crds": "install our CustomResourceDefinitions",
+}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed, 2 wrong call or input."""
-    parser = _parser()
-    parsed = parser.parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parsed = _parser(words).parse_args(words)
     try:
         return asyncio.run(_until_signalled(parsed))
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
-    except (CliError, ClientError, LoweringError, InformerError, OSError, ValueError) as error:
+    except (CliError, ClientError, InformerError, OSError, ValueError) as error:
         if parsed.debug:
             raise
         for line in str(error).splitlines() or [type(error).__name__]:
@@ -50,7 +60,7 @@ async def _until_signalled(parsed: argparse.Namespace) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dynamo-operator",
         description="Search for the best deployment of a model, on Kubernetes.",
@@ -59,8 +69,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     parser.set_defaults(ends_on_signal=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (start, demo, cluster, planner, request, crds):
-        module.add_parser(commands)
+    chosen = next((word for word in words if not word.startswith("-")), "")
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
+        if name == chosen:
+            import_module(f"dynamo_operator.cli.{name}").configure(command)
     return parser
 
 

@@ -13,11 +13,8 @@ from dynamo_operator.local_cluster.cluster import ClusterOptions, local_cluster
 from dynamo_operator.local_cluster.images import ImageMap
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `cluster`."""
-    parser = commands.add_parser(
-        "cluster", help="run an embedded cluster of one node", description=__doc__
-    )
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add what `cluster` takes."""
     parser.add_argument(
         "--directory", type=Path, default=Path("cluster"), help="where it keeps its files"
     )

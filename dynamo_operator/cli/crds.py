@@ -15,9 +15,8 @@ from dynamo_operator.runtime.client import Client
 _ESTABLISHED_SECONDS = 30.0
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `crds` and its subcommands."""
-    parser = commands.add_parser("crds", help="install our CustomResourceDefinitions")
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands of `crds`."""
     subcommands = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
     apply_parser = subcommands.add_parser(
         "apply", help="create or update them", description=__doc__

@@ -45,13 +45,8 @@ _SHORT_SEARCH: dict[str, Any] = {
 }
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `demo`."""
-    parser = commands.add_parser(
-        "demo",
-        help="search for the best deployment of a model on an embedded cluster",
-        description=__doc__,
-    )
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add what `demo` takes."""
     parser.add_argument("--model", default="meta-llama/Meta-Llama-3.1-8B")
     parser.add_argument("--sku", default="h200_sxm", help="GPU product of the catalogue")
     parser.add_argument("--budget", type=int, default=8, help="the most GPUs of a candidate")

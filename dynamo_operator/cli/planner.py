@@ -12,9 +12,8 @@ from dynamo_operator.planner.environment import PlannerError
 from dynamo_operator.planner.install import install
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `planner` and its subcommands."""
-    parser = commands.add_parser("planner", help="the real AISimulate, installed for local runs")
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands of `planner`."""
     subcommands = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
     install_parser = subcommands.add_parser(
         "install", help="make the environment, once for each version", description=__doc__

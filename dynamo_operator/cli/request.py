@@ -37,9 +37,8 @@ _REPLACED = {
 }
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `request` and its subcommands."""
-    parser = commands.add_parser("request", help="work with DynamoGraphDeploymentRequests")
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands of `request`."""
     subcommands = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
     submit_parser = subcommands.add_parser(
         "submit",

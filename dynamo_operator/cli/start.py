@@ -17,13 +17,8 @@ from dynamo_operator.runtime.client import Client
 FIELD_MANAGER = "dynamo-operator"
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `start`."""
-    parser = commands.add_parser(
-        "start",
-        help="run the operator, in a cluster or against a kubeconfig",
-        description=__doc__,
-    )
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add what `start` takes."""
     cluster = parser.add_argument_group("cluster")
     cluster.add_argument("--kubeconfig", metavar="FILE")
     cluster.add_argument("--context")
