@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, get_origin
 
 from pydantic import BaseModel
 
@@ -60,11 +60,11 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
             _put(settings, path, value)
     for path in sorted(known):
         variable = _PREFIX + "__".join(path).upper()
-        if variable in environ:
-            _put(settings, path, _parsed(environ[variable]))
         flag = getattr(arguments, _destination(path))
         if flag is not None:
-            _put(settings, path, _parsed(flag))
+            _put(settings, path, _parsed(flag, path))
+        elif variable in environ:
+            _put(settings, path, _parsed(environ[variable], path))
     return settings
 
 
@@ -80,14 +80,28 @@ def _leaves(
             yield path, value
 
 
-def _parsed(text: str) -> Any:
-    """Lists and maps are written as JSON; everything else is text, which the schema reads."""
+def _parsed(text: str, path: Path) -> Any:
+    """Read a flag or variable: JSON for lists and maps, a,b for lists, null; else text."""
+    if text == "null":
+        return None
     if text[:1] in "[{":
         try:
             return json.loads(text)
         except ValueError as error:
-            raise CliError(f"{text!r} is no JSON: {error}", exit_code=USAGE) from None
+            shown = ".".join(path)
+            raise CliError(
+                f"setting {shown}: {text!r} is no JSON: {error}", exit_code=USAGE
+            ) from None
+    if _is_list(path):
+        return [item.strip() for item in text.split(",") if item.strip()]
     return text
+
+
+def _is_list(path: Path) -> bool:
+    model: Any = OperatorSettings
+    for section in path[:-1]:
+        model = model.model_fields[section].annotation
+    return get_origin(model.model_fields[path[-1]].annotation) is tuple
 
 
 def _put(settings: dict[str, Any], path: Path, value: Any) -> None:
