@@ -152,7 +152,7 @@ def _apply(
         _refuse_conflicts(others, changed)
     others = _without_fields(others, changed | _owned(difference.removed, writer), except_for=None)
     unchanged = last is not None and last.fields == fields and last.api_version == entry.api_version
-    if unchanged and field_sets.compact(base) == field_sets.compact(merged):
+    if unchanged and field_sets.same(base, merged):
         entry = replace(entry, time=last.time if last else None)
     else:
         entry = replace(entry, time=managed_fields.timestamp(writer.now))
@@ -161,9 +161,12 @@ def _apply(
 
 def _prune(merged: Any, schema: Schema | None, last: FieldSet, kept: FieldSet) -> Any:
     """Remove what was applied last time and nobody mentions now."""
+    given_up = last - kept
+    if not given_up:
+        return merged
     with_parents = field_sets.with_named_parents
-    doomed = with_parents(last, schema) - with_parents(kept, schema)
-    return field_sets.remove(merged, schema, doomed) if doomed else merged
+    doomed = with_parents(given_up, schema) - with_parents(kept, schema)
+    return field_sets.remove(merged, schema, doomed)
 
 
 def _refuse_conflicts(others: Managed, changed: FieldSet) -> None:

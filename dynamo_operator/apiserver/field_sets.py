@@ -19,6 +19,8 @@ FieldSet = frozenset[Path]
 
 EMPTY: Final[FieldSet] = frozenset()
 
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
 
 class TypingError(ValueError):
     """A value does not fit its schema's list or map type; the text begins with the path."""
@@ -83,7 +85,12 @@ def words(path: Path) -> str:
 
 def compact(value: Any) -> str:
     """Return compact JSON with sorted keys."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return _ENCODER.encode(value)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are equal as JSON, which tells true from 1."""
+    return one is other or bool(one == other and compact(one) == compact(other))
 
 
 def is_granular_map(value: Any, schema: Schema | None) -> bool:
@@ -223,11 +230,12 @@ def _compare(
             pair = (child, _ABSENT) if side == "removed" else (_ABSENT, child)
             _compare(*pair, child_schema, (*path, element), found)
         return
+    if same(old, new):
+        return
     both_maps = is_granular_map(old, schema) and is_granular_map(new, schema)
     both_lists = is_granular_list(old, schema) and is_granular_list(new, schema)
     if not (both_maps or both_lists) or (not old and not new):
-        if compact(old) != compact(new):
-            found["modified"].append(path)
+        found["modified"].append(path)
         return
     before = {element: (child, s) for element, child, s in entries(old, schema)}
     after = {element: (child, s) for element, child, s in entries(new, schema)}
