@@ -107,6 +107,11 @@ def _watch(
         )
         sources += [
             (declared, declared.informer.add_handler(handler))
-            for declared in cache.declare(watch.kind, labels=watch.labels, fields=watch.fields)
+            for declared in cache.declare(
+                watch.kind,
+                labels=watch.labels,
+                fields=watch.fields,
+                metadata_only=watch.metadata_only,
+            )
         ]
     return sources

@@ -93,6 +93,7 @@ class Cache:
         labels: Labels = None,
         fields: Mapping[str, str] | None = None,
         indexes: Iterable[Index] = (),
+        metadata_only: bool = False,
     ) -> list[TypeCache]:
         """Watch a type from the start of the manager on, or from now if it runs.
 
@@ -104,7 +105,9 @@ class Cache:
         resource_type = resource_type_of(kind)
         wanted = self._namespaces if resource_type.namespaced and self._namespaces else ("",)
         declared = [
-            self._declare(Scope.of(resource_type, namespace, labels, fields))
+            self._declare(
+                Scope.of(resource_type, namespace, labels, fields, metadata_only=metadata_only)
+            )
             for namespace in wanted
         ]
         for cache in declared:
@@ -194,6 +197,7 @@ class Cache:
                 namespace=scope.namespace,
                 labels=scope.labels or None,
                 fields=dict(scope.fields) or None,
+                metadata_only=scope.metadata_only,
             )
             informer = SharedInformer(
                 list_watch,
@@ -214,14 +218,24 @@ class Cache:
 
     def _holding(self, resource_type: ResourceType, namespace: str) -> list[TypeCache]:
         """Return the caches for reads: those without selectors where there are any."""
-        caches = [c for s, c in self._types.items() if s.resource_type == resource_type]
+        caches = [
+            cache
+            for scope, cache in self._types.items()
+            if scope.resource_type == resource_type and not scope.metadata_only
+        ]
         whole = [c for c in caches if not c.scope.is_selective] or caches
         if not namespace:
             return whole
         return [c for c in whole if c.scope.namespace in ("", namespace)]
 
     def _how_to_declare(self, resource_type: ResourceType, namespace: str) -> str:
-        if any(scope.resource_type == resource_type for scope in self._types):
+        scopes = [scope for scope in self._types if scope.resource_type == resource_type]
+        if scopes and all(scope.metadata_only for scope in scopes):
+            return (
+                f"{resource_type} is cached as metadata only: watch it without metadata_only, "
+                "or read with manager.uncached_reader"
+            )
+        if scopes:
             known = ", ".join(self._namespaces)
             return (
                 f"{resource_type} is not cached in namespace {namespace!r}: the manager's "

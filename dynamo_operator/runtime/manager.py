@@ -201,7 +201,7 @@ class Manager:
         except BaseExceptionGroup as group:
             failure = self._failures.first or first_leaf(group)
         finally:
-            self._end_stop()
+            self._end_stop(failure)
         if failure is not None:
             raise failure
 
@@ -283,12 +283,12 @@ class Manager:
         loop = asyncio.get_running_loop()
         self._grace_timer = loop.call_later(_INSIST_SECONDS, self._end_grace)
 
-    def _end_stop(self) -> None:
+    def _end_stop(self, failure: BaseException | None) -> None:
         self._state = _State.STOPPED
         self._synced.set()
         if self._grace_timer is not None:
             self._grace_timer.cancel()
-        if self._late and self._failures.first is None:
+        if self._late and failure is None:
             raise ShutdownTimeoutError(
                 f"manager {self.name!r}: still running after the grace period of "
                 f"{self._grace:g} s: {', '.join(self._late)}"

@@ -33,6 +33,7 @@ class Watch:
         predicates: which changes matter; all of them must pass.
         labels: watch only objects with these labels.
         fields: watch only objects with these fields.
+        metadata_only: fetch and keep no more than metadata; such a cache serves no reads.
     """
 
     kind: type[KubeModel] | ResourceType
@@ -40,6 +41,7 @@ class Watch:
     predicates: Sequence[Predicate] = ()
     labels: Mapping[str, str] | str | None = None
     fields: Mapping[str, str] | None = None
+    metadata_only: bool = False
 
 
 class Channel:

@@ -33,6 +33,7 @@ class Scope:
     namespace: str = ""
     labels: str = ""
     fields: tuple[tuple[str, str], ...] = ()
+    metadata_only: bool = False
 
     @classmethod
     def of(
@@ -41,6 +42,8 @@ class Scope:
         namespace: str,
         labels: Labels,
         fields: Mapping[str, str] | None,
+        *,
+        metadata_only: bool = False,
     ) -> Scope:
         """Return a scope in the form in which equal selections are equal."""
         text = (
@@ -49,7 +52,8 @@ class Scope:
             else ",".join(f"{name}={value}" for name, value in sorted((labels or {}).items()))
         )
         label_matcher(text)  # refuses what is no selector before a server does
-        return cls(resource_type, namespace, text, tuple(sorted((fields or {}).items())))
+        field_items = tuple(sorted((fields or {}).items()))
+        return cls(resource_type, namespace, text, field_items, metadata_only)
 
     @property
     def is_selective(self) -> bool:

@@ -415,3 +415,17 @@ async def test_a_write_through_another_version_of_the_api_counts(cluster):
         assert await manager.reader.find(Widget, key("a")) is not None
 
     assert now() - started == pytest.approx(5)
+
+
+async def test_a_metadata_only_watch_keeps_no_bytes_and_serves_no_reads(cluster):
+    controller = Controller(
+        Widget, reconciler=Idle(), watches=[Watch(ConfigMap, metadata_only=True)]
+    )
+    await cluster.client.create(ConfigMap.new("a", namespace="default", data={"x": "y" * 1000}))
+    async with cluster.manager(controller) as manager:
+        shown = manager.metrics.render().decode()
+        with pytest.raises(NotCachedError, match=r"configmaps\.v1 is cached as metadata only"):
+            await manager.reader.find(ConfigMap, key("a"))
+
+    assert 'informer_objects{namespace="",resource="configmaps.v1"} 1.0' in shown
+    assert 'informer_bytes{namespace="",resource="configmaps.v1"} 0.0' in shown
