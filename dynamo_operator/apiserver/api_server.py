@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from urllib.parse import quote, urlencode
 
-from dynamo_operator.apiserver import bootstrap, discovery, openapi, rbac, selectors, status
+from dynamo_operator.apiserver import bootstrap, discovery, rbac, selectors, status
 from dynamo_operator.apiserver.admission import NamespaceLifecycle
 from dynamo_operator.apiserver.audit import AuditEntry, AuditLog
 from dynamo_operator.apiserver.authentication import Authenticator, impersonated
@@ -25,6 +25,7 @@ from dynamo_operator.apiserver.messages import (
     to_json,
 )
 from dynamo_operator.apiserver.negotiation import negotiate
+from dynamo_operator.apiserver.openapi import OpenApiDocuments
 from dynamo_operator.apiserver.owner_references import OwnerReferencePermissions
 from dynamo_operator.apiserver.query import Query
 from dynamo_operator.apiserver.resources import ResourceRegistry
@@ -72,6 +73,7 @@ class ApiServer:
             self.registry.add(resource)
         self.kubelet: KubeletClient | None = None
         self._world = World(self.storage, self.registry, self.clock, random or system_random())
+        self._openapi = OpenApiDocuments(self.registry, _VERSION[2])
         self._crds = CrdServing(self._world)
         tokens = TokenIssuer(self._world)
         self._authenticator = Authenticator(tokens, static_tokens or {})
@@ -148,8 +150,8 @@ class ApiServer:
         if request.method not in {"GET", "HEAD"}:
             raise status.no_such_path()
         path, accept = request.path, request.headers.get("accept", "")
-        answer = discovery.discover(path, accept, self.registry) or openapi.document(
-            path, accept, self.registry, _VERSION[2]
+        answer = discovery.discover(path, accept, self.registry) or self._openapi.answer(
+            path, accept
         )
         if answer is not None:
             return answer

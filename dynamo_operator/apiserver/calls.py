@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from dynamo_operator.apiserver import status
+from dynamo_operator.apiserver import protobuf_bodies, status
+from dynamo_operator.apiserver.codec import parse_json, parse_yaml, to_yaml
 from dynamo_operator.apiserver.messages import JSON_TYPE, Request, Response, UserInfo, to_json
 from dynamo_operator.apiserver.negotiation import Representation
 from dynamo_operator.apiserver.query import Query
 from dynamo_operator.apiserver.resources import Object, Resource, ResourceRegistry
 from dynamo_operator.apiserver.routes import RequestInfo
 from dynamo_operator.apiserver.storage import Storage
-from dynamo_operator.apiserver.yaml_codec import parse_yaml, to_yaml
 from informers.clock import Clock, Random
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
@@ -130,6 +130,8 @@ class Call:
         if len(self.request.body) > MAX_BODY_BYTES:
             raise status.request_too_large(MAX_BODY_BYTES)
         media_type = self.content_type or JSON_TYPE
+        if media_type == protobuf_bodies.MEDIA_TYPE:
+            return protobuf_bodies.parse_protobuf(self.request.body)
         if media_type.endswith("yaml"):
             return parse_yaml(self.request.body, self.duplicate_field)
         if not media_type.endswith("json"):
@@ -189,33 +191,6 @@ class Call:
         return self.answer(code, to_json(value))
 
 
-def parse_json(data: bytes, duplicate: Callable[[str], None] = lambda _: None) -> Any:
-    """Decode JSON, reporting keys that occur twice in one object.
-
-    Raises:
-        StatusError: 400.
-    """
-
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        result = dict(items)
-        if len(result) != len(items):
-            seen: set[str] = set()
-            for key, _ in items:
-                if key in seen:
-                    duplicate(key)
-                seen.add(key)
-        return result
-
-    try:
-        return json.loads(data, object_pairs_hook=pairs, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise status.bad_request(f"couldn't get version/kind; json parse error: {error}") from None
-
-
 def rfc3339(moment: datetime) -> str:
     """Return a time in whole seconds, as metadata shows it."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"invalid character in literal {name}")

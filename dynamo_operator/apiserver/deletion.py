@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from dynamo_operator.apiserver import status
+from dynamo_operator.apiserver import status, transient_kinds
 from dynamo_operator.apiserver.calls import Call, rfc3339
 from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.query import Query
@@ -145,11 +145,7 @@ def delete_options(call: Call) -> DeleteOptions:
     Raises:
         StatusError: 400 or 422.
     """
-    body: Mapping[str, Any] = call.body() if call.request.body.strip() else {}
-    if body and body.get("kind", "DeleteOptions") != "DeleteOptions":
-        raise status.bad_request(
-            "the object provided is unrecognized (must be of type DeleteOptions)"
-        )
+    body = transient_kinds.decode("DeleteOptions", call.body() if call.request.body.strip() else {})
     options = read_options(body, call.query)
     errors = _validate(options)
     if errors:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dynamo_operator.apiserver import openapi_protobuf, status
 from dynamo_operator.apiserver.messages import JSON_TYPE, Response, to_json
 from dynamo_operator.apiserver.negotiation import negotiate_media_type
-from dynamo_operator.apiserver.resources import Resource
+from dynamo_operator.apiserver.resources import Resource, ResourceRegistry
 from dynamo_operator.apiserver.schema import OBJECT_META_SCHEMA
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -34,45 +34,71 @@ _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 _WRITES = {"post": "post", "put": "put", "patch": "patch"}
 
 
-def document(
-    path: str, accept: str, resources: Iterable[Resource], git_version: str
-) -> Response | None:
-    """Answer a request for an OpenAPI document, or None where the path is not one.
+class OpenApiDocuments:
+    """Answers requests for documents, each made once for as long as the same things are served."""
 
-    Raises:
-        StatusError: 404 for a group and version that is not served, 406.
-    """
-    served = list(resources)
-    match [part for part in path.split("/") if part]:
-        case ["openapi", "v2"]:
-            media_type = negotiate_media_type(accept, (JSON_TYPE, *openapi_protobuf.MEDIA_TYPES))
-            swagger = _v2(served, git_version)
-            if media_type == JSON_TYPE:
-                return Response(200, {"content-type": media_type}, to_json(swagger))
-            body = openapi_protobuf.encode_document(swagger)
-            # Asked for with an "@", which no Content-Type may contain; answered without.
-            return Response(200, {"content-type": openapi_protobuf.MEDIA_TYPES[0]}, body)
-        case ["openapi", "v3"]:
-            negotiate_media_type(accept, (JSON_TYPE,))
-            return Response(200, {"content-type": JSON_TYPE}, to_json(_v3_index(served)))
-        case ["openapi", "v3", *rest]:
-            negotiate_media_type(accept, (JSON_TYPE,))
-            chosen = [r for r in served if _group_path(r) == "/".join(rest)]
-            if not chosen:
-                raise status.no_such_path()
-            body = to_json(_v3(chosen, git_version))
-            return Response(200, {"content-type": JSON_TYPE}, body)
-    return None
+    def __init__(self, registry: ResourceRegistry, git_version: str) -> None:
+        self._registry = registry
+        self._git_version = git_version
+        self._revision = -1
+        self._made: dict[str, bytes] = {}
+
+    def answer(self, path: str, accept: str) -> Response | None:
+        """Answer a request, or return None where the path is not one of a document.
+
+        Raises:
+            StatusError: 404 for a group and version that is not served, 406.
+        """
+        if self._revision != self._registry.revision:
+            self._revision = self._registry.revision
+            self._made.clear()
+        match [part for part in path.split("/") if part]:
+            case ["openapi", "v2"]:
+                return self._answer_v2(accept)
+            case ["openapi", "v3"]:
+                negotiate_media_type(accept, (JSON_TYPE,))
+                return _json(self._once("v3", self._v3_index))
+            case ["openapi", "v3", *rest]:
+                negotiate_media_type(accept, (JSON_TYPE,))
+                group = "/".join(rest)
+                if group not in self._groups():
+                    raise status.no_such_path()
+                return _json(self._v3_document(group))
+        return None
+
+    def _answer_v2(self, accept: str) -> Response:
+        media_type = negotiate_media_type(accept, (JSON_TYPE, *openapi_protobuf.MEDIA_TYPES))
+        if media_type == JSON_TYPE:
+            return _json(self._once("v2", lambda: to_json(self._v2())))
+        data = self._once("v2 protobuf", lambda: openapi_protobuf.encode_document(self._v2()))
+        # Asked for with an "@", which no Content-Type may contain; answered without.
+        return Response(200, {"content-type": openapi_protobuf.MEDIA_TYPES[0]}, data)
+
+    def _v2(self) -> dict[str, Any]:
+        return _v2(list(self._registry), self._git_version)
+
+    def _v3_index(self) -> bytes:
+        paths = {}
+        for group in self._groups():
+            digest = hashlib.sha256(self._v3_document(group)).hexdigest().upper()
+            paths[group] = {"serverRelativeURL": f"/openapi/v3/{group}?hash={digest}"}
+        return to_json({"paths": paths})
+
+    def _v3_document(self, group: str) -> bytes:
+        chosen = [r for r in self._registry if _group_path(r) == group]
+        return self._once(f"v3/{group}", lambda: to_json(_v3(chosen, self._git_version)))
+
+    def _groups(self) -> list[str]:
+        return list(dict.fromkeys(_group_path(resource) for resource in self._registry))
+
+    def _once(self, name: str, make: Callable[[], bytes]) -> bytes:
+        if name not in self._made:
+            self._made[name] = make()
+        return self._made[name]
 
 
-def _v3_index(resources: list[Resource]) -> dict[str, Any]:
-    groups = dict.fromkeys(_group_path(resource) for resource in resources)
-    paths = {}
-    for group in groups:
-        chosen = [r for r in resources if _group_path(r) == group]
-        digest = hashlib.sha256(to_json(_v3(chosen, ""))).hexdigest().upper()
-        paths[group] = {"serverRelativeURL": f"/openapi/v3/{group}?hash={digest}"}
-    return {"paths": paths}
+def _json(data: bytes) -> Response:
+    return Response(200, {"content-type": JSON_TYPE}, data)
 
 
 def _v3(resources: list[Resource], git_version: str) -> dict[str, Any]:

@@ -137,18 +137,24 @@ class Resource:
 
 @dataclass(slots=True)
 class ResourceRegistry:
-    """Everything served right now, by group, version and plural."""
+    """Everything served right now, by group, version and plural.
 
+    `revision` tells two states of it apart.
+    """
+
+    revision: int = 0
     _resources: dict[tuple[str, str, str], Resource] = field(default_factory=dict)
 
     def add(self, resource: Resource) -> None:
         """Serve `resource`, in place of an earlier one of the same address."""
         self._resources[(resource.group, resource.version, resource.plural)] = resource
+        self.revision += 1
 
     def remove(self, group: str, plural: str) -> None:
         """Stop serving every version of a resource."""
         for key in [k for k in self._resources if k[0] == group and k[2] == plural]:
             del self._resources[key]
+            self.revision += 1
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         """Return the resource at that address, or None."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dynamo_operator.apiserver import status
+from dynamo_operator.apiserver import status, transient_kinds
 from dynamo_operator.apiserver.authentication import Authenticator
 from dynamo_operator.apiserver.calls import Call
 from dynamo_operator.apiserver.messages import Response, UserInfo
@@ -40,23 +40,19 @@ class Reviews:
 
     def create(self, call: Call) -> Response:
         """Answer the review in the body."""
-        review = call.body()
         resource = call.resource
-        if review.get("kind", resource.kind) != resource.kind:
-            raise status.bad_request(
-                f"the object provided is unrecognized (must be of type {resource.kind})"
-            )
+        review = transient_kinds.decode(resource.kind, call.body())
         answered = {
             "kind": resource.kind,
             "apiVersion": resource.api_version,
-            "metadata": {"creationTimestamp": None, **(review.get("metadata") or {})},
-            "spec": review.get("spec") or {},
+            "metadata": {"creationTimestamp": None, **review["metadata"]},
+            "spec": review.get("spec", {}),
             "status": self._kinds[resource.kind](call, review),
         }
         return call.answer_value(201, answered)
 
     def _token_review(self, _call: Call, review: Object) -> Mapping[str, Any]:
-        spec = review.get("spec") or {}
+        spec = review.get("spec", {})
         audiences = spec.get("audiences")
         try:
             if audiences:
@@ -76,7 +72,7 @@ class Reviews:
         return self._decision(call, review, call.user)
 
     def _subject_access_review(self, call: Call, review: Object) -> Mapping[str, Any]:
-        spec = review.get("spec") or {}
+        spec = review.get("spec", {})
         if not spec.get("user") and not spec.get("groups"):
             error = FieldError(
                 "spec.user",
@@ -90,7 +86,7 @@ class Reviews:
         return self._decision(call, review, user)
 
     def _decision(self, call: Call, review: Object, user: UserInfo) -> Mapping[str, Any]:
-        spec = review.get("spec") or {}
+        spec = review.get("spec", {})
         resource: Mapping[str, str] | None = spec.get("resourceAttributes")
         path: Mapping[str, str] | None = spec.get("nonResourceAttributes")
         if (resource is None) == (path is None):
@@ -121,7 +117,7 @@ class Reviews:
         return {"allowed": self._authorizer.allowed(user, info)}
 
     def _self_subject_rules_review(self, call: Call, review: Object) -> Mapping[str, Any]:
-        namespace = (review.get("spec") or {}).get("namespace", "")
+        namespace = (review.get("spec", {})).get("namespace", "")
         if not namespace:
             raise status.bad_request("no namespace on request")
         rules = list(self._authorizer.rules_for(call.user, namespace))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from dynamo_operator.apiserver import deletion, patches, status
+from dynamo_operator.apiserver import deletion, patches, status, transient_kinds
 from dynamo_operator.apiserver.calls import Call, rfc3339
 from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.reads import find
@@ -63,8 +63,9 @@ def write_scale(call: Call, writes: Writes) -> Response:
                 scale = patches.merge_patch(scale, body)
             case _:
                 raise status.unsupported_media_type((JSON_PATCH, MERGE_PATCH))
-        replicas = (scale.get("spec") or {}).get("replicas", 0)
-        if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
+        scale = transient_kinds.decode("Scale", scale)
+        replicas = scale.get("spec", {}).get("replicas", 0)
+        if replicas < 0:
             error = FieldError(
                 "spec.replicas",
                 FieldErrorKind.INVALID,
@@ -72,7 +73,7 @@ def write_scale(call: Call, writes: Writes) -> Response:
                 replicas,
             )
             raise status.invalid("autoscaling", "Scale", call.info.name, [error])
-        version = (scale.get("metadata") or {}).get("resourceVersion")
+        version = scale["metadata"].get("resourceVersion")
         changed = _with(old, paths.spec_replicas, replicas)
         return {**changed, "metadata": {**old["metadata"], "resourceVersion": version}}
 
@@ -82,12 +83,12 @@ def write_scale(call: Call, writes: Writes) -> Response:
 
 def bind(call: Call) -> Response:
     """Answer the binding of a Pod to a node."""
-    body = call.body()
-    target = (body.get("target") or {}).get("name", "")
+    body = transient_kinds.decode("Binding", call.body())
+    target = body.get("target", {}).get("name", "")
     if not target:
         error = FieldError("target.name", FieldErrorKind.REQUIRED)
         raise status.invalid("", "Binding", call.info.name, [error])
-    name = call.info.name or (body.get("metadata") or {}).get("name", "")
+    name = call.info.name or body["metadata"].get("name", "")
     storage, key = call.world.storage, ("", "pods")
     stored = storage.get(key, call.namespace, name)
     if stored is None:
@@ -108,14 +109,13 @@ def bind(call: Call) -> Response:
 
 def finalize_namespace(call: Call) -> Response:
     """Answer the change of a namespace's finalizers; without any a deleted namespace goes."""
-    body = call.body()
-    stored = find(call)
-    namespace = stored.value
+    body = transient_kinds.decode("Namespace", call.body())
+    namespace = find(call).value
     call.object_uid = namespace["metadata"]["uid"]
-    version = (body.get("metadata") or {}).get("resourceVersion")
+    version = body["metadata"].get("resourceVersion")
     if version and version != namespace["metadata"]["resourceVersion"]:
         raise status.stale_object("", "namespaces", call.info.name)
-    finalizers = list((body.get("spec") or {}).get("finalizers") or ())
+    finalizers = body.get("spec", {}).get("finalizers", [])
     changed = {**namespace, "spec": {**namespace.get("spec", {}), "finalizers": finalizers}}
     if not call.dry_run and changed != namespace:
         storage, key = call.world.storage, call.resource.storage_key
@@ -139,8 +139,8 @@ def evict(call: Call) -> Response:
                     "Cannot evict pod as it would violate the pod's disruption budget.",
                     retry_after_seconds=10,
                 )
-    body = call.body() if call.request.body else {}
-    options = deletion.read_options(body.get("deleteOptions") or {})
+    body = transient_kinds.decode("Eviction", call.body() if call.request.body else {})
+    options = deletion.read_options(body.get("deleteOptions", {}))
     deletion.check_preconditions(call.resource, pod, options)
     deletion.delete_stored(call, find(call), options)
     return call.answer_value(201, _created())
@@ -150,8 +150,7 @@ def request_token(call: Call, tokens: TokenIssuer) -> Response:
     """Answer a TokenRequest with a token of the ServiceAccount."""
     account = find(call)
     call.object_uid = account.value["metadata"]["uid"]
-    body = call.body()
-    spec = dict(body.get("spec") or {})
+    spec = transient_kinds.decode("TokenRequest", call.body()).get("spec", {})
     seconds = spec.get("expirationSeconds", _DEFAULT_TOKEN_SECONDS)
     problem = ""
     if seconds < _MIN_TOKEN_SECONDS:
@@ -162,7 +161,7 @@ def request_token(call: Call, tokens: TokenIssuer) -> Response:
         error = FieldError("spec.expirationSeconds", FieldErrorKind.INVALID, problem, seconds)
         raise status.invalid("authentication.k8s.io", "TokenRequest", "", [error])
     bound = _bound_object(call, spec.get("boundObjectRef"))
-    audiences = list(spec.get("audiences") or ())
+    audiences = spec.get("audiences", [])
     token = tokens.issue(account, audiences=audiences, seconds=seconds, bound_to=bound)
     expires = rfc3339(call.world.now() + timedelta(seconds=seconds))
     answer = {

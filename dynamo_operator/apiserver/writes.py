@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from dynamo_operator.apiserver import apply, patches, status, strategic_merge
-from dynamo_operator.apiserver.calls import Call, parse_json
+from dynamo_operator.apiserver.calls import Call
+from dynamo_operator.apiserver.codec import parse_json, parse_yaml
 from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.object_metadata import (
     decode_metadata,
@@ -22,7 +23,6 @@ from dynamo_operator.apiserver.representation import served_value
 from dynamo_operator.apiserver.resources import Object
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
 from dynamo_operator.apiserver.storage import StoredObject
-from dynamo_operator.apiserver.yaml_codec import parse_yaml
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -357,7 +357,10 @@ def _check_version(call: Call, new: Object, old: Object, *, requires_version: bo
 def _named(call: Call, obj: Object) -> Object:
     metadata = obj["metadata"]
     prefix = metadata.get("generateName", "")
-    if metadata.get("name") or not prefix:
+    if not prefix and not metadata.get("name"):
+        errors = validate_metadata(call.resource, metadata)
+        raise status.invalid(call.resource.group, call.resource.kind, "", errors)
+    if metadata.get("name"):
         return obj
     world, key = call.world, call.resource.storage_key
     name = ""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dynamo_operator.apiserver import ApiServer, HttpsServer
-from dynamo_operator.apiserver.yaml_codec import to_yaml
+from dynamo_operator.apiserver.codec import to_yaml
 from tests.dynamo_operator.apiserver.api import (
     Json,
     config_map,
@@ -207,3 +207,17 @@ async def test_logs_are_followed(tmp_path):
         text = await kubectl("logs", "-f", "p")
 
     assert text.startswith("log of /containerLogs/default/p/main?follow=true\n")
+
+
+async def test_commands_that_speak_protobuf_work(tmp_path):
+    async with cluster(tmp_path) as kubectl:
+        await kubectl("create", "namespace", "lab")
+        await kubectl("create", "configmap", "c", "--from-literal=a=b", "-n", "lab")
+        await kubectl("create", "role", "r", "--verb=get", "--resource=pods,jobs.batch")
+        await kubectl("create", "rolebinding", "b", "--role=r", "--user=jane")
+        may = await kubectl("auth", "can-i", "get", "pods", "--as=jane")
+        may_not = await kubectl("auth", "can-i", "get", "secrets", "--as=jane", fails=True)
+        data = await kubectl("get", "cm", "c", "-n", "lab", "-o", "jsonpath={.data}")
+
+    assert (may, may_not) == ("yes\n", "no\n")
+    assert data == '{"a":"b"}'

@@ -1,8 +1,9 @@
-"""YAML bodies in and out; strings, numbers and booleans are read as JSON would have them."""
+"""Bodies in and out: JSON, and YAML read as the JSON values it stands for."""
 
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +13,37 @@ from ruamel.yaml.error import YAMLError
 from dynamo_operator.apiserver import status
 
 
-def parse_yaml(data: bytes, duplicate: Callable[[str], None] = lambda _: None) -> Any:
-    """Decode one YAML document; JSON is YAML too.
+def parse_json(data: bytes, duplicate: Callable[[str], None] = lambda _: None) -> Any:
+    """Decode JSON, reporting keys that occur twice in one object.
 
     Raises:
         StatusError: 400.
     """
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(items)
+        if len(result) != len(items):
+            seen: set[str] = set()
+            for key, _ in items:
+                if key in seen:
+                    duplicate(key)
+                seen.add(key)
+        return result
+
+    try:
+        return json.loads(data, object_pairs_hook=pairs, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise status.bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+
+
+def parse_yaml(data: bytes, duplicate: Callable[[str], None] = lambda _: None) -> Any:
+    """Decode one YAML document; JSON is YAML too, and is read as such.
+
+    Raises:
+        StatusError: 400.
+    """
+    if _is_json(data):
+        return parse_json(data, duplicate)
     yaml = YAML(typ="safe", pure=True)
     yaml.version = (1, 1)  # kubernetes reads `yes` and `on` as booleans
     try:
@@ -51,3 +77,15 @@ def _key(key: Any) -> str:
     if isinstance(key, bool):
         return "true" if key else "false"
     return str(key)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"invalid character in literal {name}")
