@@ -130,18 +130,21 @@ class EventRecorder:
             note: a sentence for people; cut to 1024 bytes.
             related: another object that takes part.
         """
-        occurrence = _Occurrence(
-            regarding=_reference(obj),
-            related=_reference(related) if related is not None else (),
-            type=type,
-            reason=(reason or "Unspecified")[:_NAME_LENGTH],
-            action=(action or reason or "Unspecified")[:_NAME_LENGTH],
-            note=cut_note(note),
-        )
         try:
+            occurrence = _Occurrence(
+                regarding=_reference(obj),
+                related=_reference(related) if related is not None else (),
+                type=type,
+                reason=(reason or "Unspecified")[:_NAME_LENGTH],
+                action=(action or reason or "Unspecified")[:_NAME_LENGTH],
+                note=cut_note(note),
+            )
             self._queue.put_nowait((occurrence, self._clock.now()))
         except asyncio.QueueFull:
             self._dropped("queue_full")
+        except Exception as error:  # noqa: BLE001 - an event never fails whoever reports it
+            self._dropped("refused")
+            _log.error("event not recorded", reason=reason, exc_info=error)
 
     async def run(self) -> None:
         """Send events until cancelled; what is still queued then is tried once more."""
@@ -162,6 +165,13 @@ class EventRecorder:
                         await self._send(occurrence, when, tries=1)
 
     async def _send(self, occurrence: _Occurrence, when: datetime, *, tries: int) -> None:
+        try:
+            await self._send_or_count(occurrence, when, tries=tries)
+        except Exception as error:  # noqa: BLE001 - nor does it fail whoever sends the others
+            self._dropped("refused")
+            _log.error("event not recorded", reason=occurrence.reason, exc_info=error)
+
+    async def _send_or_count(self, occurrence: _Occurrence, when: datetime, *, tries: int) -> None:
         now = self._clock.monotonic()
         series = self._series.get(occurrence)
         if series is not None and now - series.last_seen_at <= _SERIES_END_SECONDS:
@@ -250,7 +260,7 @@ class EventRecorder:
         if occurrence.related:
             fields["related"] = dict(occurrence.related)
         return Event.new(
-            regarding["name"][: 253 - len(suffix)] + suffix,
+            regarding.get("name", "unnamed")[: 253 - len(suffix)].rstrip(".-") + suffix,
             namespace=regarding.get("namespace", "default"),
             **fields,
         )

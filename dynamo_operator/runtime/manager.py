@@ -325,12 +325,23 @@ class _Failures:
 
     async def watch(self, runnable: Runnable, name: str) -> None:
         try:
-            await runnable.run()
+            await _run(runnable, name)
         except Exception as error:
             if self.first is None and not self.stopping:
                 self.first = error
                 raise
             _log.error("runnable failed while stopping", runnable=name, exc_info=error)
+
+
+async def _run(runnable: Runnable, name: str) -> None:
+    try:
+        await runnable.run()
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        # A task group would take it for the end that it asked for.
+        raise RuntimeError(f"{name} raised CancelledError, although nobody cancelled it") from error
 
 
 class _RunnableGroup:

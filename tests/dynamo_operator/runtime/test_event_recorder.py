@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import structlog
@@ -29,7 +30,7 @@ class Writer:
     def __init__(self):
         self.created = []
         self.patched = []
-        self.failures = []
+        self.failures: list[Exception] = []
         self.tries = 0
 
     async def create(self, obj: Event) -> Event:
@@ -234,3 +235,19 @@ async def test_what_is_queued_at_the_stop_is_still_sent(bench):
         task.cancel()
 
     assert [event["note"] for event in bench.writer.created] == ["made it", "last"]
+
+
+async def test_nothing_that_is_reported_fails_the_reporter_or_the_other_events(bench):
+    nonsense: Any = object()
+    bench.writer.failures = [ValueError("cannot be written as JSON")]
+    with structlog.testing.capture_logs() as logs:
+        async with running(bench.recorder):
+            bench.recorder.record(nonsense, **TEXT)
+            bench.recorder.record(OBJECT, **TEXT)
+            await asyncio.sleep(1)
+            bench.recorder.record({"metadata": {}}, **TEXT)
+
+    assert bench.dropped == ["refused", "refused"]
+    assert len(logs) == 2
+    (event,) = bench.writer.created
+    assert event["metadata"]["name"].startswith("unnamed.")

@@ -313,3 +313,14 @@ async def test_signals_are_left_alone(cluster):
         during = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
     assert during == before
+
+
+@pytest.mark.virtual_time
+async def test_a_runnable_that_raises_cancelled_by_itself_has_failed(cluster):
+    class Confused:
+        async def run(self):
+            raise asyncio.CancelledError
+
+    with pytest.raises(RuntimeError, match="Confused raised CancelledError"):
+        async with cluster.manager(Confused()):
+            await asyncio.sleep(1)
