@@ -149,7 +149,7 @@ def processor_seconds(code: str, byte_code: Path) -> float:
     """Return the least that a process needed in a few tries: the machine may be busy."""
     environ = {"PATH": os.environ["PATH"], "PYTHONPYCACHEPREFIX": str(byte_code)}
     seconds = []
-    for _ in range(5):
+    for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
