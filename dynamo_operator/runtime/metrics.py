@@ -136,6 +136,12 @@ class Metrics:
         self.handler_errors = counter(
             "informer_handler_errors_total", "Events lost to a failing handler.", *informer
         )
+        self.index_errors = counter(
+            "informer_index_errors_total",
+            "Objects that an index function failed for.",
+            *informer,
+            "index",
+        )
         self.own_write_wait = histogram(
             "cache_own_write_wait_seconds",
             "How long reads and reconciles waited for the cache to show an own write.",
@@ -268,6 +274,12 @@ class InformerMetrics(InformerObserver):
     def handler_failed(self, resource_type: ResourceType, key: ObjectKey, error: Exception) -> None:
         """Count an event that a handler lost."""
         self._metrics.handler_errors.labels(*self._labels).inc()
+
+    def index_failed(
+        self, resource_type: ResourceType, index: str, key: ObjectKey, error: Exception
+    ) -> None:
+        """Count an object that is missing in an index."""
+        self._metrics.index_errors.labels(*self._labels, index).inc()
 
     def store_changed(self, resource_type: ResourceType, objects: int, data_bytes: int) -> None:
         """Set the size gauges."""

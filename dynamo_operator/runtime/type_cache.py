@@ -198,3 +198,13 @@ class InformerReporter(InformerMetrics):
         """Count and log an event that a handler lost."""
         super().handler_failed(resource_type, key, error)
         _log.error("event lost", resource=str(resource_type), object=str(key), exc_info=error)
+
+    def index_failed(
+        self, resource_type: ResourceType, index: str, key: ObjectKey, error: Exception
+    ) -> None:
+        """Count and log an object that is missing in an index."""
+        super().index_failed(resource_type, index, key, error)
+        resource = str(resource_type)
+        _log.error(
+            "object not indexed", resource=resource, index=index, object=str(key), exc_info=error
+        )

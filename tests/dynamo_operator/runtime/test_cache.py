@@ -429,3 +429,18 @@ async def test_a_metadata_only_watch_keeps_no_bytes_and_serves_no_reads(cluster)
 
     assert 'informer_objects{namespace="",resource="configmaps.v1"} 1.0' in shown
     assert 'informer_bytes{namespace="",resource="configmaps.v1"} 0.0' in shown
+
+
+async def test_an_object_that_an_index_cannot_take_is_counted_and_otherwise_there(cluster):
+    by_size = Index("size", lambda obj: [obj.annotations["size"]])
+    await cluster.client.create(widget("sized", annotations={"size": "1"}))
+    await cluster.client.create(widget("bare"))
+
+    async with cluster.manager(watching(indexes=[by_size])) as manager:
+        indexed = await manager.reader.by_index(Widget, by_size, "1")
+        listed = await manager.reader.list(Widget)
+        shown = manager.metrics.render().decode()
+
+    assert [w.key.name for w in indexed] == ["sized"]
+    assert [w.key.name for w in listed] == ["bare", "sized"]
+    assert 'informer_index_errors_total{index="size",namespace=""' in shown
