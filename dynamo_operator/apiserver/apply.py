@@ -19,6 +19,7 @@ from dynamo_operator.apiserver.field_sets import FieldSet, Path, TypingError
 from dynamo_operator.apiserver.managed_fields import Managed, ManagedEntry
 from dynamo_operator.apiserver.schema import Schema
 from dynamo_operator.apiserver.status import StatusError, apply_conflict, bad_request
+from dynamo_operator.apiserver.value_checks import same
 
 _UNOWNED: Final = frozenset(
     {("f:apiVersion",), ("f:kind",), ("f:metadata",)}
@@ -152,7 +153,7 @@ def _apply(
         _refuse_conflicts(others, changed)
     others = _without_fields(others, changed | _owned(difference.removed, writer), except_for=None)
     unchanged = last is not None and last.fields == fields and last.api_version == entry.api_version
-    if unchanged and field_sets.same(base, merged):
+    if unchanged and same(base, merged):
         entry = replace(entry, time=last.time if last else None)
     else:
         entry = replace(entry, time=managed_fields.timestamp(writer.now))

@@ -19,6 +19,7 @@ from dynamo_operator.apiserver.schema import (
 )
 from dynamo_operator.apiserver.schema_validation import Validator
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind, StatusError, bad_request
+from dynamo_operator.apiserver.value_checks import same
 
 _POD_SUBRESOURCES: Final = frozenset({"binding", "ephemeralcontainers", "resize", "eviction"})
 """Subresources of Pods that write parts of the spec which plain updates may not."""
@@ -104,8 +105,7 @@ class BuiltinStrategy:
     def bumps_generation(self, new: Object, old: Object) -> bool:
         """Whether a field changed that counts."""
         return any(
-            json.dumps(new.get(field), sort_keys=True) != json.dumps(old.get(field), sort_keys=True)
-            for field in self._rules.generation_fields
+            not same(new.get(field), old.get(field)) for field in self._rules.generation_fields
         )
 
     def _decoded(self, obj: Object) -> Object:

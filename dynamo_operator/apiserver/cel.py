@@ -8,7 +8,6 @@ map lists.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,8 +20,8 @@ from dynamo_operator.apiserver.cel_functions import FUNCTIONS, NATIVE
 from dynamo_operator.apiserver.cel_source import ExpressionError
 from dynamo_operator.apiserver.cel_values import aligned, to_cel
 from dynamo_operator.apiserver.schema import Schema
-from dynamo_operator.apiserver.schema_validation import map_key
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
+from dynamo_operator.apiserver.value_checks import map_key, same
 
 ABSENT: Final = object()
 """No old value to compare with."""
@@ -181,7 +180,7 @@ class RuleSet:
 
     def _check_rules(self, value: Any, old: Any, path: str) -> Iterator[FieldError]:
         known = old is not ABSENT and old is not None
-        unchanged = known and json.dumps(value, sort_keys=True) == json.dumps(old, sort_keys=True)
+        unchanged = known and same(value, old)
         me = to_cel(value, self._schema)
         before = to_cel(aligned(old, value, self._schema), self._schema) if known else None
         for rule in self._rules:

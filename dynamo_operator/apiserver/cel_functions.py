@@ -19,7 +19,7 @@ from cel.stdlib import EXTENSIONS
 
 from dynamo_operator.apiserver.cel_source import OPTIONAL_FIELD, OPTIONAL_INDEX, SIZE
 from dynamo_operator.apiserver.quantities import is_quantity, parse_quantity
-from dynamo_operator.apiserver.schema_validation import compile_pattern
+from dynamo_operator.apiserver.value_checks import compile_pattern
 
 Function = Callable[..., Any]
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from dynamo_operator.apiserver.cel_source import escape
 from dynamo_operator.apiserver.formats import parse_date_time, parse_duration
 from dynamo_operator.apiserver.schema import Schema
-from dynamo_operator.apiserver.schema_validation import map_key
+from dynamo_operator.apiserver.value_checks import map_key
 
 _READABLE_METADATA: Final = ("name", "generateName")
 

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from dynamo_operator.apiserver.cel import RuleSet
 from dynamo_operator.apiserver.schema import Schema, drop_nulls, is_embedded, unknown_fields
-from dynamo_operator.apiserver.schema_validation import Validator, compile_pattern
+from dynamo_operator.apiserver.schema_validation import Validator
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
+from dynamo_operator.apiserver.value_checks import compile_pattern
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _UNSUPPORTED: Final = (

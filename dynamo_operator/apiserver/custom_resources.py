@@ -28,6 +28,7 @@ from dynamo_operator.apiserver.schema import (
 from dynamo_operator.apiserver.schema_validation import Validator
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
 from dynamo_operator.apiserver.tables import age_since
+from dynamo_operator.apiserver.value_checks import same
 
 _BLOCKING: Final = frozenset(
     {
@@ -114,7 +115,7 @@ class CustomResourceStrategy:
         """Whether anything but metadata, and status where it is a subresource, changed."""
         ignored = {"metadata", "status"} if self._has_status else {"metadata"}
         before, after = ({k: v for k, v in o.items() if k not in ignored} for o in (old, new))
-        return json.dumps(before, sort_keys=True) != json.dumps(after, sort_keys=True)
+        return not same(before, after)
 
     def _prepared(self, obj: Object) -> Object:
         result: Object = prune(obj, self._root)

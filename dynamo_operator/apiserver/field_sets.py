@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dynamo_operator.apiserver.schema import Schema
+from dynamo_operator.apiserver.value_checks import same
 
 Path = tuple[str, ...]
 FieldSet = frozenset[Path]
@@ -86,11 +87,6 @@ def words(path: Path) -> str:
 def compact(value: Any) -> str:
     """Return compact JSON with sorted keys."""
     return _ENCODER.encode(value)
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal as JSON, which tells true from 1."""
-    return one is other or bool(one == other and compact(one) == compact(other))
 
 
 def is_granular_map(value: Any, schema: Schema | None) -> bool:

@@ -1,7 +1,8 @@
 import pytest
 
 from dynamo_operator.apiserver.schema import Schema
-from dynamo_operator.apiserver.schema_validation import Validator, compile_pattern
+from dynamo_operator.apiserver.schema_validation import Validator
+from dynamo_operator.apiserver.value_checks import compile_pattern
 
 STRING = {"type": "string"}
 INTEGER = {"type": "integer"}
