@@ -134,6 +134,22 @@ def describe(environ: Mapping[str, str], *, python: str | None = None) -> Planne
     return Layout(cache_root(environ), Interpreter.find(python)).describe()
 
 
+def status(environ: Mapping[str, str], *, python: str | None = None) -> dict[str, str]:
+    """Return, as labels and texts for people, what is installed and where."""
+    layout = Layout(cache_root(environ), Interpreter.find(python))
+    try:
+        environment = layout.describe()
+    except PlannerMissingError as error:
+        return {"root": str(layout.root), "installed": "no", "problem": str(error)}
+    return {
+        "root": str(layout.root),
+        "installed": "yes",
+        "environment": str(environment.path),
+        **environment.versions,
+        "model configurations": str(len(environment.models)),
+    }
+
+
 def _models(hub: Path) -> Iterator[str]:
     for directory in sorted(hub.glob("models--*--*")):
         organization, _, name = directory.name.removeprefix("models--").partition("--")

@@ -131,18 +131,16 @@ class _Maker:
                 f"needs {NEEDED_BYTES >> 20}"
             )
         interpreter = self._shared_interpreter()
-        variables = (
-            interpreter.library_variables()
-            if interpreter.prefix.parent == (self._layout.root)
-            else {}
-        )
+        is_copy = interpreter != self._layout.interpreter
+        variables = interpreter.library_variables() if is_copy else {}
         self._environ |= variables
         self._report("installing AISimulate and Dynamo (once; 1.7 GB, about two minutes)")
         self._run([str(interpreter.executable), "-m", "venv", str(path)], "venv")
         environment_python = str(path / "bin" / "python")
         self._install_packages(environment_python)
         self._report("preparing AISimulate's modules")
-        record = json.loads(self._run([environment_python, "-c", _WARM_UP], "import"))
+        answer = self._run([environment_python, "-c", _WARM_UP], "import")
+        record = json.loads(answer.splitlines()[-1])  # modules may print, too
         seed_model_cache(Path(record.pop("models")), path / MODELS_DIRECTORY)
         record["versions"]["python"] = interpreter.version
         record |= {"interpreter": str(interpreter.executable), "variables": variables}
@@ -154,16 +152,12 @@ class _Maker:
         interpreter = self._layout.interpreter
         if interpreter.is_shared or not must_be_shared():
             return interpreter
-        place = interpreter.copy_path(self._layout.root)
-        self._report(f"copying Python {interpreter.version}: {interpreter.prefix} is private")
-        with _replacing(place) as path:
-            copy = interpreter.copy_to(path)
-        return Interpreter(
-            place / copy.executable.relative_to(path),
-            place,
-            place / copy.stdlib.relative_to(path),
-            copy.version,
-        )
+        copy = interpreter.copy_in(self._layout.root)
+        if not copy.prefix.exists():
+            self._report(f"copying Python {interpreter.version}: {interpreter.prefix} is private")
+            with _replacing(copy.prefix) as path:
+                interpreter.copy_to(path)
+        return copy
 
     def _install_packages(self, python: str) -> None:
         command = [python, "-m", "pip", "install", "--quiet", "--no-compile", "--no-input"]

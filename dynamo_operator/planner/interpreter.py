@@ -80,25 +80,22 @@ class Interpreter:
         """Whether every user may run it."""
         return all(_is_open_to_all(path) for path in (self.executable, self.stdlib))
 
-    def copy_path(self, root: Path) -> Path:
-        """Return where `copy_to` puts a copy."""
+    def copy_in(self, root: Path) -> Self:
+        """Return the copy of this interpreter under a directory, whether it exists or not."""
         digest = hashlib.sha256(str(self.prefix).encode()).hexdigest()[:8]
-        return root / f"python-{self.version}-{digest}"
+        prefix = root / f"python-{self.version}-{digest}"
+        name = f"python{self.minor_version}"
+        return type(self)(prefix / "bin" / name, prefix, prefix / "lib" / name, self.version)
 
-    def copy_to(self, path: Path) -> Self:
-        """Copy executable and standard library; the copy needs `library_variables` to run."""
-        (path / "bin").mkdir(parents=True)
-        library = path / "lib"
-        library.mkdir()
-        executable = path / "bin" / f"python{self.minor_version}"
-        shutil.copy2(self.executable, executable)
+    def copy_to(self, prefix: Path) -> None:
+        """Copy executable and standard library; a copy needs `library_variables` to run."""
+        name = f"python{self.minor_version}"
+        (prefix / "bin").mkdir()
+        shutil.copy2(self.executable, prefix / "bin" / name)
+        ignored = shutil.ignore_patterns(*_LEFT_OUT)
+        shutil.copytree(self.stdlib, prefix / "lib" / name, symlinks=True, ignore=ignored)
         for file in self.library_directory.glob("libpython*.so*"):
-            shutil.copy2(file, library / file.name, follow_symlinks=False)
-        stdlib = library / f"python{self.minor_version}"
-        shutil.copytree(
-            self.stdlib, stdlib, symlinks=True, ignore=shutil.ignore_patterns(*_LEFT_OUT)
-        )
-        return type(self)(executable, path, stdlib, self.version)
+            shutil.copy2(file, prefix / "lib" / file.name, follow_symlinks=False)
 
     def library_variables(self) -> dict[str, str]:
         """Return what a process of a copy needs: its build's library path is not this one."""
