@@ -6,8 +6,7 @@ import argparse
 import asyncio
 import io
 import tempfile
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,12 @@ from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentRun,
     RunPhase,
 )
-from dynamo_operator.app import OperatorSettings, build_manager
 from dynamo_operator.cli.candidates import candidate_chart, candidate_table
-from dynamo_operator.cli.crds import apply_crds
 from dynamo_operator.cli.errors import CliError
-from dynamo_operator.cli.local import GPU_LABELS, grant_operator, image_map, install_planner
+from dynamo_operator.cli.local import GPU_LABELS, image_map, install_planner, operated
 from dynamo_operator.cli.logs import add_log_flags, configure_logs
 from dynamo_operator.cli.progress import ProgressLine, describe
 from dynamo_operator.cli.request import submit
-from dynamo_operator.generate.layout import IMAGE as OPERATOR_IMAGE
 from dynamo_operator.local_cluster.cluster import ClusterOptions, LocalCluster, local_cluster
 from dynamo_operator.runtime.client import Client
 from informers.objects import ObjectKey
@@ -76,7 +72,7 @@ async def run_demo(arguments: argparse.Namespace) -> int:
             node_labels=GPU_LABELS,
             audit_file=output / "audit.jsonl",
         )
-        async with local_cluster(options) as cluster, _operator(cluster):
+        async with local_cluster(options) as cluster, operated(cluster):
             print(f"cluster: {cluster.https.url}, one node, audit log {output / 'audit.jsonl'}")
             run = await _search(cluster.client, arguments)
             candidates = await _candidates(cluster.client, run)
@@ -108,19 +104,6 @@ def request_manifest(arguments: argparse.Namespace) -> dict[str, Any]:
         "metadata": {"name": _NAME, "namespace": _NAMESPACE},
         "spec": spec,
     }
-
-
-@asynccontextmanager
-async def _operator(cluster: LocalCluster) -> AsyncGenerator[None]:
-    """Run the operator with the rights that a deployed one gets, and no others."""
-    await apply_crds(cluster.client)
-    user = await grant_operator(cluster.client)
-    settings = OperatorSettings(operator_image=OPERATOR_IMAGE)
-    async with AsyncExitStack() as stack:
-        client = cluster.connect(user, field_manager="dynamo-operator")
-        await stack.enter_async_context(client)
-        await stack.enter_async_context(build_manager(client, settings).running())
-        yield
 
 
 async def _search(client: Client, arguments: argparse.Namespace) -> DynamoGraphDeploymentRun:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import dynamo_operator
 from dynamo_operator.api.planner_contract import PLANNER_USER_ID
 from dynamo_operator.api.publisher_contract import PUBLISHER_EXECUTABLE
+from dynamo_operator.app import OperatorSettings, build_manager
+from dynamo_operator.cli.crds import apply_crds
 from dynamo_operator.generate.deployment import namespace
 from dynamo_operator.generate.layout import IMAGE as OPERATOR_IMAGE
 from dynamo_operator.generate.layout import MANAGER, NAME, NAMESPACE
@@ -21,6 +24,7 @@ from dynamo_operator.generate.rbac import (
 )
 from dynamo_operator.hardware.discovery import GPU_DISCOVERY_ROLE
 from dynamo_operator.images import PUBLIC_PLANNER_IMAGE
+from dynamo_operator.local_cluster.cluster import LocalCluster
 from dynamo_operator.local_cluster.images import ImageEnvironment, ImageMap
 from dynamo_operator.local_cluster.node_agent import gpu_labels
 from dynamo_operator.planner.environment import PlannerEnvironment
@@ -52,25 +56,25 @@ def image_map(planner: PlannerEnvironment, *, offline: bool) -> ImageMap:
         offline: whether the model configurations that AISimulate ships take the hub's place.
     """
     variables = {**planner.variables, **(planner.offline_variables() if offline else {})}
-    source = Path(dynamo_operator.__file__).parents[1]
-    return ImageMap(
-        {
-            PUBLIC_PLANNER_IMAGE: ImageEnvironment.for_python(
-                planner.python,
-                environment=variables,
-                readable=[planner.path, planner.hf_home.parent],
-                user=PLANNER_USER_ID,
-            ),
-            OPERATOR_IMAGE: ImageEnvironment.for_python(
-                sys.executable,
-                commands={PUBLISHER_EXECUTABLE: ["python", "-m", "dynamo_operator.publisher"]},
-                readable=[
-                    source / name for name in ("informers", "dynamo_operator", "reconcilers")
-                ],
-                user=_OPERATOR_USER_ID,
-            ),
-        }
+    environment = ImageEnvironment.for_python(
+        planner.python,
+        environment=variables,
+        readable=[planner.path, planner.hf_home.parent],
+        user=PLANNER_USER_ID,
     )
+    return ImageMap({PUBLIC_PLANNER_IMAGE: environment, **operator_image()})
+
+
+def operator_image() -> dict[str, ImageEnvironment]:
+    """Map the operator's own image, which holds the publisher, to this installation."""
+    source = Path(dynamo_operator.__file__).parents[1]
+    environment = ImageEnvironment.for_python(
+        sys.executable,
+        commands={PUBLISHER_EXECUTABLE: ["python", "-m", "dynamo_operator.publisher"]},
+        readable=[source / name for name in ("informers", "dynamo_operator", "reconcilers")],
+        user=_OPERATOR_USER_ID,
+    )
+    return {OPERATOR_IMAGE: environment}
 
 
 async def grant_operator(client: Client) -> str:
@@ -85,3 +89,20 @@ async def grant_operator(client: Client) -> str:
     ):
         await client.apply(obj, force=True)
     return f"system:serviceaccount:{NAMESPACE}:{NAME}"
+
+
+@asynccontextmanager
+async def operated(cluster: LocalCluster) -> AsyncGenerator[str]:
+    """Run the operator with the rights that a deployed one gets, and no others.
+
+    Yields:
+        The user that the operator is.
+    """
+    await apply_crds(cluster.client)
+    user = await grant_operator(cluster.client)
+    settings = OperatorSettings(operator_image=OPERATOR_IMAGE)
+    async with (
+        cluster.connect(user, field_manager="dynamo-operator") as client,
+        build_manager(client, settings).running(),
+    ):
+        yield user
