@@ -38,7 +38,7 @@ class BuiltinStrategy:
 
     def unknown_fields(self, obj: Object) -> list[str]:
         """Return the paths that pruning drops."""
-        return unknown_fields(obj, self._root)
+        return [*unknown_fields(obj, self._root), *self._rules.unknown(obj)]
 
     def prepare_create(self, obj: Object) -> Object:
         """Prune and default, and set what the server sets on a new object.

@@ -44,6 +44,36 @@ _STRUCTURE_ONLY: Final = (
 _SCALARS: Final = frozenset({"string", "integer", "number", "boolean"})
 
 
+_KEYWORDS: Final = (
+    "$ref $schema additionalItems additionalProperties allOf anyOf default definitions "
+    "dependencies description enum example exclusiveMaximum exclusiveMinimum externalDocs format id "
+    "items maxItems maxLength maxProperties maximum minItems minLength minProperties minimum "
+    "multipleOf not nullable oneOf pattern patternProperties properties required title type uniqueItems "
+    "x-kubernetes-embedded-resource x-kubernetes-int-or-string x-kubernetes-list-map-keys "
+    "x-kubernetes-list-type x-kubernetes-map-type x-kubernetes-preserve-unknown-fields "
+    "x-kubernetes-validations"
+)
+_KNOWN: Final = frozenset(_KEYWORDS.split())
+
+
+def unknown_keywords(source: Any, path: str) -> Iterator[str]:
+    """Yield the paths of keywords that no schema has."""
+    if not isinstance(source, Mapping):
+        return
+    for word, value in source.items():
+        below = f"{path}.{word}"
+        if word not in _KNOWN:
+            yield below
+        elif word == "properties" and isinstance(value, Mapping):
+            for name, child in value.items():
+                yield from unknown_keywords(child, f"{below}.{name}")
+        elif word in ("items", "additionalProperties", "not"):
+            yield from unknown_keywords(value, below)
+        elif word in ("allOf", "anyOf", "oneOf") and isinstance(value, list):
+            for position, child in enumerate(value):
+                yield from unknown_keywords(child, f"{below}[{position}]")
+
+
 def schema_errors(source: Any, path: str) -> list[FieldError]:
     """Return what keeps an `openAPIV3Schema` from being used, its rules included."""
     if not isinstance(source, Mapping) or not source:

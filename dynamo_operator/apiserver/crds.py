@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dynamo_operator.apiserver.crd_schemas import schema_errors
+from dynamo_operator.apiserver.crd_schemas import schema_errors, unknown_keywords
 from dynamo_operator.apiserver.custom_resources import CustomResourceStrategy, printer_column
 from dynamo_operator.apiserver.json_paths import JsonPath, simple_fields
 from dynamo_operator.apiserver.object_metadata import dns1035_label, dns_subdomain
@@ -32,6 +32,14 @@ def with_defaults(crd: Object) -> Object:
         spec["names"] = names
     spec.setdefault("conversion", {"strategy": "None"})
     return {**crd, "spec": spec}
+
+
+def unknown_fields(crd: Object) -> Iterator[str]:
+    """Yield the paths of unknown keywords in the schemas; other fields are typed."""
+    for position, version in enumerate((crd.get("spec") or {}).get("versions") or ()):
+        path = f"spec.versions[{position}].schema.openAPIV3Schema"
+        schema = version.get("schema") if isinstance(version, dict) else None
+        yield from unknown_keywords((schema or {}).get("openAPIV3Schema"), path)
 
 
 def with_accepted_names(crd: Object, now: datetime) -> Object:

@@ -46,6 +46,7 @@ class KindRules:
         status_on_create: whether a new object may bring its status.
         has_generation: whether the kind counts generations.
         generation_fields: the top-level fields a change of which counts.
+        unknown: unknown fields inside what the schema leaves free.
         created: what the server sets on a new object before defaulting.
         default: defaulting of new and changed objects.
         carry: what a changed object keeps of the old one when it leaves it out.
@@ -62,6 +63,7 @@ class KindRules:
     status_on_create: bool = False
     has_generation: bool = False
     generation_fields: tuple[str, ...] = ("spec",)
+    unknown: Callable[[Object], Iterable[str]] = field(default=lambda obj: ())
     created: Default = _nothing
     default: Default = _nothing
     carry: Callable[[Object, Object], None] = _carry_nothing

@@ -353,6 +353,7 @@ KINDS: Final[Kinds] = {
         schema=CRD,
         has_status=True,
         has_generation=True,
+        unknown=crds.unknown_fields,
         default=_default_crd,
         validate=_validate_crd,
         validate_update=_validate_crd_update,

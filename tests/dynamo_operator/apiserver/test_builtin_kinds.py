@@ -667,6 +667,20 @@ class TestSystem:
 
         assert node["status"]["allocatable"] == {"cpu": "4", "memory": "1Mi"}
 
+    def test_a_misspelt_keyword_of_a_schema_is_an_unknown_field(self):
+        schema = {"type": "object", "properties": {"minimum": {"type": "integer", "minimun": 1}}}
+        version = {"name": "v1", "schema": {"openAPIV3Schema": schema}, "servd": True}
+        crd = {"spec": {"versions": [version]}}
+
+        found = builtin_strategy("apiextensions.k8s.io", "CustomResourceDefinition").unknown_fields(
+            crd
+        )
+
+        assert found == [
+            "spec.versions[0].servd",
+            "spec.versions[0].schema.openAPIV3Schema.properties.minimum.minimun",
+        ]
+
     def test_webhook_configurations_are_filled_in(self):
         hook = {
             "name": "a.lab.test",
