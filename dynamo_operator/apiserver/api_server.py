@@ -74,7 +74,6 @@ class ApiServer:
         self.kubelet: KubeletClient | None = None
         self._world = World(self.storage, self.registry, self.clock, random or system_random())
         self._openapi = OpenApiDocuments(self.registry, _VERSION[2])
-        self._crds = CrdServing(self._world)
         tokens = TokenIssuer(self._world)
         self._authenticator = Authenticator(tokens, static_tokens or {})
         self._authorizer = rbac.RbacAuthorizer(self.storage)
@@ -87,6 +86,7 @@ class ApiServer:
             admission.append(ServiceAccountAdmission())
         reviews = Reviews(self._authenticator, self._authorizer, tokens)
         self._handlers = Handlers(Writes(admission), reviews, tokens)
+        self._crds = CrdServing(self._world, self._handlers.end_watches)
         bootstrap.fill(self._world)
 
     async def handle(self, request: Request) -> Response:

@@ -91,15 +91,21 @@ class AuditLog:
 
     Args:
         write_line: takes each entry's line, without its end; e.g. writes it to a file.
+        keep: how many of the latest entries stay in memory, at least.
     """
 
-    def __init__(self, write_line: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self, write_line: Callable[[str], object] | None = None, *, keep: int = 200_000
+    ) -> None:
         self.entries: list[AuditEntry] = []
         self._write_line = write_line
+        self._keep = keep
 
     def record(self, entry: AuditEntry) -> None:
         """Add an entry."""
         self.entries.append(entry)
+        if len(self.entries) > 2 * self._keep:
+            del self.entries[: -self._keep]
         if self._write_line is not None:
             self._write_line(json.dumps(entry.to_json(), separators=(",", ":")))
 

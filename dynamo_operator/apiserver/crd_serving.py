@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dynamo_operator.apiserver import crds
 from dynamo_operator.apiserver.calls import World
 from dynamo_operator.apiserver.deletion import CRD_FINALIZER, DeleteOptions, plan_deletion
@@ -16,10 +18,16 @@ class CrdServing:
 
     Definitions change state only between requests (`settle`), so that a write's answer and its
     first event show what was written and the controllers' part follows as changes of its own.
+
+    Args:
+        world: what it acts on.
+        end_watches: ends the watches of a resource, whose storage is torn down whenever its
+            definition changes.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, end_watches: Callable[[StorageKey], None]) -> None:
         self._world = world
+        self._end_watches = end_watches
         self._changed = False
         self._served_specs: dict[str, Object] = {}
         world.storage.on_commit(self._committed)
@@ -80,15 +88,17 @@ class CrdServing:
         name, spec = crd["metadata"]["name"], crd["spec"]
         if self._served_specs.get(name) == spec:
             return
-        self._unserve(crd)
+        if name in self._served_specs:
+            self._unserve(crd)
         self._served_specs[name] = spec
         for resource in crds.served_resources(crd):
             self._world.registry.add(resource)
 
     def _unserve(self, crd: Object) -> None:
-        self._served_specs.pop(crd["metadata"]["name"], None)
-        spec = crd["spec"]
-        self._world.registry.remove(spec["group"], spec["names"]["plural"])
+        spec = self._served_specs.pop(crd["metadata"]["name"], crd["spec"])
+        group, plural = spec["group"], spec["names"]["plural"]
+        self._world.registry.remove(group, plural)
+        self._end_watches((group, plural))
 
 
 def _is_established(crd: Object) -> bool:

@@ -9,6 +9,7 @@ from dynamo_operator.apiserver.calls import Call
 from dynamo_operator.apiserver.kubelet import KubeletClient
 from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.reviews import Reviews
+from dynamo_operator.apiserver.storage import StorageKey
 from dynamo_operator.apiserver.tokens import TokenIssuer
 from dynamo_operator.apiserver.watch_history import WatchStream
 from dynamo_operator.apiserver.writes import Writes
@@ -46,10 +47,11 @@ class Handlers:
         """How many watches are open."""
         return len(self._watches)
 
-    def end_watches(self) -> None:
-        """End every open watch."""
+    def end_watches(self, key: StorageKey | None = None) -> None:
+        """End every open watch, or those of one resource."""
         for stream in list(self._watches.values()):
-            stream.close()
+            if key in {None, stream.storage_key}:
+                stream.finish()
 
     def _handler(self, call: Call) -> Handler:
         resource, info = call.resource, call.info

@@ -69,7 +69,9 @@ class Response:
 
 
 def to_json(value: Any) -> bytes:
-    """Encode compactly, as the server does everywhere."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(
-        "utf-8", "surrogatepass"
-    )
+    """Encode compactly, as the server does everywhere; half a surrogate pair becomes U+FFFD."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()

@@ -150,6 +150,8 @@ class _Page:
 def _page(call: Call) -> _Page:
     storage, resource = call.world.storage, call.resource
     limit = call.query.integer("limit") or 0
+    if call.query.text("resourceVersion") == "0" and not call.query.text("continue"):
+        limit = 0  # "any version will do" is answered from a cache, whole
     version, start = _list_start(call, limit)
     try:
         items = storage.list_at(resource.storage_key, call.namespace, version)

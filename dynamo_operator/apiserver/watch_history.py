@@ -75,6 +75,8 @@ class WatchStream:
         self._started = False
         self._closed = closed
         self._open = True
+        self._finishing = False
+        self._expired = False
         self._wake = asyncio.Event()
         now = asyncio.get_running_loop().time()
         self._deadline = now + timeout_seconds
@@ -92,8 +94,7 @@ class WatchStream:
             chunk = self._take()
             if chunk:
                 return chunk
-            loop = asyncio.get_running_loop()
-            if loop.time() >= self._deadline:
+            if self._finishing or asyncio.get_running_loop().time() >= self._deadline:
                 break
             try:
                 async with asyncio.timeout_at(self._next_wake()):
@@ -103,12 +104,18 @@ class WatchStream:
         await self.aclose()
         raise StopAsyncIteration
 
-    async def aclose(self) -> None:
-        """End the stream; whoever waits for its next chunk finds the end."""
-        self.close()
+    @property
+    def storage_key(self) -> StorageKey:
+        """The resource that is watched."""
+        return self._scope.key
 
-    def close(self) -> None:
-        """End the stream."""
+    def finish(self) -> None:
+        """End the stream once what has happened is delivered."""
+        self._finishing = True
+        self._wake.set()
+
+    async def aclose(self) -> None:
+        """End the stream at once; whoever waits for its next chunk finds the end."""
         if self._open:
             self._open = False
             self._unlisten()
@@ -117,6 +124,8 @@ class WatchStream:
 
     def _take(self) -> bytes:
         self._wake.clear()
+        if self._expired:
+            return b""
         if self._first:
             chunk, self._first = self._first, b""
             return chunk
@@ -124,13 +133,13 @@ class WatchStream:
             follow = self._storage.undelivered if self._started else self._storage.changes_after
             changes = follow(self._scope.key, self._delivered)
         except CompactedError as error:
-            self.close()
+            self._expired = self._finishing = True
             gone = status.too_old_resource_version(error.wanted, error.oldest)
             return event_line("ERROR", to_json(gone.to_status()))
         self._started = True
         version = self._storage.resource_version
         lines = b"".join(self._line(change) for change in changes)
-        self._delivered = version
+        self._delivered = max(self._delivered, version)
         return lines + self._due_bookmark()
 
     def _line(self, change: Change) -> bytes:

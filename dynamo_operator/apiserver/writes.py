@@ -12,12 +12,17 @@ from typing import Any, Protocol
 from dynamo_operator.apiserver import apply, patches, status, strategic_merge
 from dynamo_operator.apiserver.calls import Call
 from dynamo_operator.apiserver.codec import parse_json, parse_yaml
-from dynamo_operator.apiserver.messages import Response
-from dynamo_operator.apiserver.object_metadata import (
-    decode_metadata,
-    validate_metadata,
-    validate_metadata_update,
+from dynamo_operator.apiserver.incoming import (
+    check_name,
+    check_uid_precondition,
+    check_version,
+    decode,
+    named,
+    placed,
+    with_metadata,
 )
+from dynamo_operator.apiserver.messages import Response
+from dynamo_operator.apiserver.object_metadata import validate_metadata, validate_metadata_update
 from dynamo_operator.apiserver.reads import encoder
 from dynamo_operator.apiserver.representation import served_value
 from dynamo_operator.apiserver.resources import Object
@@ -29,8 +34,6 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
-_GENERATE_NAME_TRIES = 8
-_GENERATE_NAME_PREFIX = 58
 _SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 Transform = Callable[[Object], Object]
@@ -59,16 +62,16 @@ class Writes:
 
     def create(self, call: Call) -> Response:
         """Answer a POST to a collection."""
-        obj = _decode(call, call.body())
+        obj = decode(call, call.body())
         return respond(call, self.create_object(call, obj))
 
     def update(self, call: Call) -> Response:
         """Answer a PUT."""
-        body = _decode(call, call.body())
-        _check_name(call, body)
+        body = decode(call, call.body())
+        check_name(call, body)
 
         def take_body(old: Object) -> Object:
-            _check_uid_precondition(call, body, old)
+            check_uid_precondition(call, body, old)
             return body
 
         return respond(call, self.update_object(call, take_body, requires_version=True))
@@ -84,7 +87,7 @@ class Writes:
             raise status.invalid("meta.k8s.io", "PatchOptions", "", [error])
         transform = self._patch_transform(call)
         return respond(
-            call, self.update_object(call, lambda old: _decode(call, transform(old), patched=True))
+            call, self.update_object(call, lambda old: decode(call, transform(old), patched=True))
         )
 
     def create_object(self, call: Call, obj: Object, *, applied: bool = False) -> Outcome:
@@ -96,14 +99,14 @@ class Writes:
             applied: whether a server-side apply made it, so that managedFields are complete.
         """
         resource, world = call.resource, call.world
-        obj = _placed(call, obj)
+        obj = placed(call, obj)
         if obj["metadata"].get("resourceVersion"):
             raise status.StatusError(
                 500, "", "resourceVersion should not be set on objects to be created"
             )
-        obj = self._admit(call, _named(call, obj), None)
+        obj = self._admit(call, named(call, obj), None)
         managed = obj["metadata"].get("managedFields")
-        obj = _with_metadata(obj, **_new_metadata(call, obj, managed))
+        obj = with_metadata(obj, **_new_metadata(call, obj, managed))
         obj = resource.strategy.prepare_create(obj)
         name = obj["metadata"].get("name", "")
         errors = [
@@ -145,7 +148,7 @@ class Writes:
         old = served_value(resource, stored)
         call.object_uid = old["metadata"]["uid"]
         new = transform(old)
-        _check_version(call, new, old, requires_version=requires_version and resource.custom)
+        check_version(call, new, old, requires_version=requires_version and resource.custom)
         new = self._prepared(call, new, old)
         errors = [
             *validate_metadata_update(new["metadata"], old["metadata"], resource),
@@ -173,12 +176,12 @@ class Writes:
     def _prepared(self, call: Call, new: Object, old: Object) -> Object:
         strategy, subresource = call.resource.strategy, call.info.subresource
         managed = new["metadata"].get("managedFields")
-        new = self._admit(call, _placed(call, _with_system_fields(new, old)), old)
+        new = self._admit(call, placed(call, _with_system_fields(new, old)), old)
         new = _with_system_fields(strategy.prepare_update(new, old, subresource), old)
         generation = old["metadata"].get("generation")
         if strategy.has_generation and not subresource and strategy.bumps_generation(new, old):
             generation = (generation or 0) + 1
-        return _with_metadata(new, managedFields=managed, generation=generation)
+        return with_metadata(new, managedFields=managed, generation=generation)
 
     def _apply(self, call: Call) -> Outcome:
         manager = call.query.text("fieldManager")
@@ -190,15 +193,15 @@ class Writes:
         configuration = parse_yaml(call.request.body, call.duplicate_field)
         if not isinstance(configuration, dict):
             raise status.bad_request("error decoding YAML: the configuration is not an object")
-        configuration = _decode(call, configuration)
-        _check_name(call, configuration)
+        configuration = decode(call, configuration)
+        check_name(call, configuration)
         force, schema = call.query.flag("force"), call.resource.strategy.schema
         storage, key = call.world.storage, call.resource.storage_key
         if storage.get(key, call.namespace, call.info.name) is None:
             return self._apply_create(call, configuration)
 
         def merge(old: Object) -> Object:
-            _check_uid_precondition(call, configuration, old)
+            check_uid_precondition(call, configuration, old)
             return apply.apply(old, configuration, schema, _writer(call), force=force)
 
         return self.update_object(call, merge, applied=True)
@@ -269,108 +272,6 @@ def finished(obj: Object) -> bool:
     return not metadata.get("deletionGracePeriodSeconds")
 
 
-def _decode(call: Call, obj: Object, *, patched: bool = False) -> Object:
-    """Check that the body is an object of this kind, and the types of its metadata."""
-    resource = call.resource
-    if not resource.custom and not patched:
-        obj = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
-    if not obj.get("kind"):
-        raise status.bad_request("Object 'Kind' is missing in the body of the request")
-    api_version = obj.get("apiVersion") or ""
-    if api_version != resource.api_version:
-        raise status.bad_request(
-            f"the API version in the data ({api_version}) does not match the expected API version "
-            f"({resource.api_version})"
-        )
-    if obj["kind"] != resource.kind:
-        raise status.bad_request(
-            f"the object provided is unrecognized (must be of type {resource.kind}): the kind in "
-            f"the data is {obj['kind']}"
-        )
-    decoded, unknown = decode_metadata(obj)
-    if call.field_validation != "Ignore":
-        paths = dict.fromkeys([*unknown, *resource.strategy.unknown_fields(obj)])
-        if paths:
-            _report_unknown(call, list(paths))
-    return decoded
-
-
-def _report_unknown(call: Call, paths: list[str]) -> None:
-    if call.field_validation == "Strict":
-        call.strict_problem(", ".join(f'unknown field "{path}"' for path in paths))
-    for path in paths:
-        call.strict_problem(f'unknown field "{path}"')
-
-
-def _placed(call: Call, obj: Object) -> Object:
-    """Return the object within the namespace of the path."""
-    given = obj["metadata"].get("namespace", "")
-    if not call.resource.namespaced:
-        return _with_metadata(obj, namespace=None)
-    if given and given != call.namespace:
-        raise status.bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
-    return _with_metadata(obj, namespace=call.namespace)
-
-
-def _check_name(call: Call, obj: Object) -> None:
-    name = obj["metadata"].get("name", "")
-    if name and name != call.info.name:
-        raise status.bad_request(
-            f"the name of the object ({name}) does not match the name on the URL ({call.info.name})"
-        )
-    obj["metadata"]["name"] = call.info.name
-
-
-def _check_uid_precondition(call: Call, new: Object, old: Object) -> None:
-    wanted, found = new["metadata"].get("uid"), old["metadata"]["uid"]
-    if wanted and wanted != found:
-        group, plural, name = call.resource.group, call.resource.plural, call.info.name
-        path = "/".join(filter(None, ("/registry", plural, call.namespace, name)))
-        raise status.conflict(
-            group,
-            plural,
-            name,
-            f"StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, "
-            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in "
-            f"object meta: {found}",
-        )
-
-
-def _check_version(call: Call, new: Object, old: Object, *, requires_version: bool) -> None:
-    resource, name = call.resource, call.info.name
-    version = new["metadata"].get("resourceVersion")
-    if not version or version == "0":
-        if requires_version:
-            error = FieldError(
-                "metadata.resourceVersion",
-                FieldErrorKind.INVALID,
-                "must be specified for an update",
-                0,
-            )
-            raise status.invalid(resource.group, resource.kind, name, [error])
-    elif version != old["metadata"]["resourceVersion"]:
-        raise status.stale_object(resource.group, resource.plural, name)
-
-
-def _named(call: Call, obj: Object) -> Object:
-    metadata = obj["metadata"]
-    prefix = metadata.get("generateName", "")
-    if not prefix and not metadata.get("name"):
-        errors = validate_metadata(call.resource, metadata)
-        raise status.invalid(call.resource.group, call.resource.kind, "", errors)
-    if metadata.get("name"):
-        return obj
-    world, key = call.world, call.resource.storage_key
-    name = ""
-    for _ in range(_GENERATE_NAME_TRIES):
-        name = prefix[:_GENERATE_NAME_PREFIX] + world.name_suffix()
-        if world.storage.get(key, call.namespace, name) is None:
-            break
-    return _with_metadata(obj, name=name)
-
-
 def _new_metadata(call: Call, obj: Object, managed: Any) -> dict[str, Any]:
     return {
         "uid": call.world.new_uid(),
@@ -387,15 +288,9 @@ def _with_system_fields(new: Object, old: Object) -> Object:
     """Return `new` with what only the server sets; a uid given in a patch stays, to be refused."""
     fields = {field: old["metadata"].get(field) for field in _SYSTEM_FIELDS}
     fields["uid"] = new["metadata"].get("uid") or fields["uid"]
-    return _with_metadata(
+    return with_metadata(
         new, **fields, resourceVersion=old["metadata"]["resourceVersion"], selfLink=None
     )
-
-
-def _with_metadata(obj: Object, **fields: Any) -> Object:
-    """Return a copy with metadata fields set, or dropped where None."""
-    metadata = {**obj["metadata"], **fields}
-    return {**obj, "metadata": {k: v for k, v in metadata.items() if v is not None}}
 
 
 def _to_storage(call: Call, obj: Object) -> Object:

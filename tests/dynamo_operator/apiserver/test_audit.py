@@ -51,3 +51,12 @@ async def test_entries_are_passed_on_as_json_lines():
     assert created["responseStatus"]["code"] == 201
     assert created["requestReceivedTimestamp"] == "2030-01-01T00:00:00.000000Z"
     assert (watched["verb"], watched["stage"]) == ("watch", "ResponseStarted")
+
+
+async def test_only_the_latest_entries_stay_in_memory():
+    api = Api(audit=AuditLog(keep=10))
+
+    for _ in range(50):
+        await api.get(CONFIG_MAPS)
+
+    assert 10 <= len(api.server.audit.entries) <= 20

@@ -125,3 +125,18 @@ async def test_a_deprecated_version_warns():
     answer = await api.get(WIDGETS)
 
     assert answer.headers["warning"] == '299 - "lab.test/v1 Widget is deprecated"'
+
+
+async def test_a_changed_definition_ends_the_watches_of_its_kind_and_no_others():
+    api = await with_widgets()
+    widgets, crds = await api.watch(WIDGETS), await api.watch(CRDS)
+    await crds.take(1)
+
+    await api.merge(f"{CRDS}/widgets.lab.test", {"metadata": {"labels": {"a": "b"}}})
+    await api.create(WIDGETS, widget("w"))
+    assert await widgets.take(1) == [("ADDED", "w")]
+    await api.merge(f"{CRDS}/widgets.lab.test", {"spec": {"names": {"shortNames": ["x"]}}})
+
+    assert await widgets.rest() == []
+    assert (await crds.take(1))[0][0] == "MODIFIED"
+    await crds.close()

@@ -92,6 +92,13 @@ async def test_a_selected_page_does_not_tell_how_many_remain():
     assert "remainingItemCount" not in answer.body["metadata"]
 
 
+async def test_a_list_of_any_version_is_whole_whatever_its_limit():
+    answer = await (await filled(3)).get(CONFIG_MAPS, limit="1", resourceVersion="0")
+
+    assert answer.names == ["c0", "c1", "c2"]
+    assert "continue" not in answer.body["metadata"]
+
+
 async def test_an_exact_version_shows_the_past():
     api = await filled(2)
     before = await api.get(CONFIG_MAPS)

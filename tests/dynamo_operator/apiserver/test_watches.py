@@ -150,6 +150,18 @@ async def test_the_history_is_compacted_by_itself_in_steps():
     assert 40 <= storage.resource_version - storage.compacted_version <= 50
 
 
+async def test_a_watch_from_the_future_begins_there():
+    api = Api()
+    current = api.server.storage.resource_version
+    events = await api.watch(CONFIG_MAPS, resourceVersion=str(current + 1))
+
+    await api.create(CONFIG_MAPS, config_map("a"))
+    await api.create(CONFIG_MAPS, config_map("b"))
+
+    assert await events.take(1) == [("ADDED", "b")]
+    await events.close()
+
+
 async def test_objects_enter_and_leave_a_selector():
     api = Api()
     events = await api.watch(CONFIG_MAPS, labelSelector="on=yes")

@@ -1,0 +1,155 @@
+"""What a client sends as an object: decoded, placed, named, and checked against its path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynamo_operator.apiserver import status
+from dynamo_operator.apiserver.calls import Call
+from dynamo_operator.apiserver.object_metadata import decode_metadata, validate_metadata
+from dynamo_operator.apiserver.resources import Object
+from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
+
+_GENERATE_NAME_TRIES = 8
+_GENERATE_NAME_PREFIX = 58
+
+
+def decode(call: Call, obj: Object, *, patched: bool = False) -> Object:
+    """Return the body as an object of this kind, the types of its metadata checked.
+
+    Args:
+        call: the request.
+        obj: what was sent, or what a patch made of the stored object.
+        patched: whether the latter, which has apiVersion and kind of its own.
+
+    Raises:
+        StatusError: 400.
+    """
+    resource = call.resource
+    if not resource.custom and not patched:
+        obj = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+    if not obj.get("kind"):
+        raise status.bad_request("Object 'Kind' is missing in the body of the request")
+    api_version = obj.get("apiVersion") or ""
+    if api_version != resource.api_version:
+        raise status.bad_request(
+            f"the API version in the data ({api_version}) does not match the expected API version "
+            f"({resource.api_version})"
+        )
+    if obj["kind"] != resource.kind:
+        raise status.bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): the kind in "
+            f"the data is {obj['kind']}"
+        )
+    decoded, unknown = decode_metadata(obj)
+    if call.field_validation != "Ignore":
+        paths = dict.fromkeys([*unknown, *resource.strategy.unknown_fields(obj)])
+        if paths:
+            _report_unknown(call, list(paths))
+    return decoded
+
+
+def _report_unknown(call: Call, paths: list[str]) -> None:
+    if call.field_validation == "Strict":
+        call.strict_problem(", ".join(f'unknown field "{path}"' for path in paths))
+    for path in paths:
+        call.strict_problem(f'unknown field "{path}"')
+
+
+def placed(call: Call, obj: Object) -> Object:
+    """Return the object within the namespace of the path.
+
+    Raises:
+        StatusError: 400 when it names another.
+    """
+    given = obj["metadata"].get("namespace", "")
+    if not call.resource.namespaced:
+        return with_metadata(obj, namespace=None)
+    if given and given != call.namespace:
+        raise status.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    return with_metadata(obj, namespace=call.namespace)
+
+
+def check_name(call: Call, obj: Object) -> None:
+    """Require the object to have the name of the path; an absent one is taken from there.
+
+    Raises:
+        StatusError: 400.
+    """
+    name = obj["metadata"].get("name", "")
+    if name and name != call.info.name:
+        raise status.bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({call.info.name})"
+        )
+    obj["metadata"]["name"] = call.info.name
+
+
+def check_uid_precondition(call: Call, new: Object, old: Object) -> None:
+    """Refuse an update that is meant for another incarnation.
+
+    Raises:
+        StatusError: 409.
+    """
+    wanted, found = new["metadata"].get("uid"), old["metadata"]["uid"]
+    if wanted and wanted != found:
+        group, plural, name = call.resource.group, call.resource.plural, call.info.name
+        path = "/".join(filter(None, ("/registry", plural, call.namespace, name)))
+        raise status.conflict(
+            group,
+            plural,
+            name,
+            f"StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, "
+            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in "
+            f"object meta: {found}",
+        )
+
+
+def check_version(call: Call, new: Object, old: Object, *, requires_version: bool) -> None:
+    """Refuse an update that is based on an old version.
+
+    Raises:
+        StatusError: 409, or 422 where a version is required and missing.
+    """
+    resource, name = call.resource, call.info.name
+    version = new["metadata"].get("resourceVersion")
+    if not version or version == "0":
+        if requires_version:
+            error = FieldError(
+                "metadata.resourceVersion",
+                FieldErrorKind.INVALID,
+                "must be specified for an update",
+                0,
+            )
+            raise status.invalid(resource.group, resource.kind, name, [error])
+    elif version != old["metadata"]["resourceVersion"]:
+        raise status.stale_object(resource.group, resource.plural, name)
+
+
+def named(call: Call, obj: Object) -> Object:
+    """Return the object with its name, generated where that is asked for.
+
+    Raises:
+        StatusError: 422 when it has neither a name nor a beginning of one.
+    """
+    metadata = obj["metadata"]
+    prefix = metadata.get("generateName", "")
+    if not prefix and not metadata.get("name"):
+        errors = validate_metadata(call.resource, metadata)
+        raise status.invalid(call.resource.group, call.resource.kind, "", errors)
+    if metadata.get("name"):
+        return obj
+    world, key = call.world, call.resource.storage_key
+    name = ""
+    for _ in range(_GENERATE_NAME_TRIES):
+        name = prefix[:_GENERATE_NAME_PREFIX] + world.name_suffix()
+        if world.storage.get(key, call.namespace, name) is None:
+            break
+    return with_metadata(obj, name=name)
+
+
+def with_metadata(obj: Object, **fields: Any) -> Object:
+    """Return a copy with metadata fields set, or dropped where None."""
+    metadata = {**obj["metadata"], **fields}
+    return {**obj, "metadata": {k: v for k, v in metadata.items() if v is not None}}
