@@ -190,7 +190,8 @@ class ContainerRunner:
 
             def started(process: ContainerProcess) -> None:
                 self._on_started(process)
-                probing.append(tasks.create_task(self._probe(process)))
+                beside = (self._run_post_start(process), self._probe(process))
+                probing.extend(map(tasks.create_task, beside))
 
             try:
                 code = await run_container(launch, self.log, started)
@@ -234,6 +235,15 @@ class ContainerRunner:
         for log in self.directory.glob("*.log*"):
             if log.name.removesuffix(".1") not in keep:
                 log.unlink()
+
+    async def _run_post_start(self, process: ContainerProcess) -> None:
+        hook = (self.container.get("lifecycle") or {}).get("postStart") or {}
+        if command := (hook.get("exec") or {}).get("command"):
+            status = await self._run_inside(process, command, float("inf"))
+            if status != 0:
+                note = f"PostStartHook failed: status {status}"
+                self._context.record("Warning", "FailedPostStartHook", note)
+                await self._stop_process(self._context.grace_seconds)
 
     # --- ending ---------------------------------------------------------------------------------
 

@@ -263,7 +263,7 @@ class GarbageCollector:
             self._warn(
                 ref,
                 owner,
-                "cluster-scoped objects cannot have namespaced owners; it is not deleted",
+                "a cluster-scoped object cannot have a namespaced owner; it is not deleted",
             )
             return "solid"
         if self._graph.is_absent(owner.uid, namespace):
@@ -286,13 +286,12 @@ class GarbageCollector:
         for found in named:
             if found["metadata"]["uid"] == owner.uid:
                 place = found["metadata"]["namespace"]
-                self._warn(ref, owner, f"it exists in namespace {place!r} and counts as absent")
+                why = f"it exists in namespace {place!r}, not in {ref.key.namespace!r}"
+                self._warn(ref, owner, f"{why}, and counts as absent")
 
     def _warn(self, ref: ObjectRef, owner: OwnerReference, why: str) -> None:
-        note = (
-            f"ownerRef [{owner.api_version}/{owner.kind}, name: {owner.name}, uid: {owner.uid}] "
-            f"does not exist in namespace {ref.key.namespace!r}: {why}"
-        )
+        named = f"{owner.api_version}/{owner.kind}, name: {owner.name}, uid: {owner.uid}"
+        note = f"ownerRef [{named}]: {why}"
         self._events.record(
             _as_object(ref),
             type="Warning",

@@ -42,6 +42,10 @@ class NoSuchLogError(Exception):
     """The Pod, container or run is not known here; the text says which."""
 
 
+class NotStartedError(ValueError):
+    """The container has not run yet; the text says what it waits for."""
+
+
 # Finds a log by namespace, Pod name, container name and whether the previous run is meant.
 FindLog = Callable[[str, str, str, bool], ContainerLog]
 

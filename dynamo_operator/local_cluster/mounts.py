@@ -21,6 +21,7 @@ from dynamo_operator.local_cluster.container_process import (
 from dynamo_operator.local_cluster.images import ImageEnvironment
 from dynamo_operator.local_cluster.volumes import PodVolumes
 
+_POD_IP = "127.0.0.1"
 _DEFAULT_TERMINATION_LOG = "/dev/termination-log"
 
 
@@ -94,6 +95,8 @@ def plan_launch(
     context = _security_context(pod, container)
     uid, gid, groups = _identity(pod, context, image)
     mounts = _mounts(pod, container, variables, volumes, directory)
+    if machine.isolation is not Isolation.NONE:
+        mounts = (_hosts_file(pod, directory), *mounts)
     try:
         words = image.command_line(
             [expand(word, variables) for word in container.get("command") or ()],
@@ -174,6 +177,21 @@ def _mounts(
             source = _sub_path(source, inner)
         mounts.append(Mount(str(source), entry["mountPath"].rstrip("/"), _is_read_only(entry)))
     return tuple(sorted(mounts, key=lambda mount: mount.target.count("/")))
+
+
+def _hosts_file(pod: Mapping[str, Any], directory: Path) -> Mount:
+    """Make the container's /etc/hosts: the machine's, and the Pod's own names."""
+    lines = [Path("/etc/hosts").read_text(encoding="utf-8").rstrip("\n")]
+    lines.append(f"{_POD_IP}\t{pod['spec'].get('hostname') or pod['metadata']['name']}")
+    lines += [
+        f"{alias['ip']}\t{' '.join(alias.get('hostnames') or ())}"
+        for alias in pod["spec"].get("hostAliases") or ()
+    ]
+    path = directory / "hosts"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.chmod(0o644)
+    return Mount(str(path), "/etc/hosts")
 
 
 def _is_read_only(entry: Mapping[str, Any]) -> bool:

@@ -31,10 +31,11 @@ from dynamo_operator.local_cluster.kubelet_server import (
     ContainerLog,
     KubeletServer,
     NoSuchLogError,
+    NotStartedError,
     ServingCertificate,
 )
 from dynamo_operator.local_cluster.mounts import Machine
-from dynamo_operator.local_cluster.pod_status import timestamp
+from dynamo_operator.local_cluster.pod_status import Waiting, timestamp
 from dynamo_operator.local_cluster.pod_worker import NodeContext, PodWorker
 from dynamo_operator.local_cluster.volumes import remove_tree
 from dynamo_operator.runtime.builtin_kinds import Lease, Node, Pod
@@ -147,7 +148,6 @@ class NodeAgent:
         self._random = random or system_random()
         self._workers: dict[str, PodWorker] = {}
         self._ended: set[str] = set()  # Pods that are over but still known to the API server
-        self._arrived: asyncio.Queue[Pod] = asyncio.Queue()
         self._pods_directory = options.state_directory / "pods"
         self._port = 0
 
@@ -174,23 +174,16 @@ class NodeAgent:
         context = self._context(isolation, events)
         list_watch = self._client.list_watch(Pod, fields={"spec.nodeName": self._options.name})
         informer = SharedInformer(list_watch, clock=self._clock, random=self._random)
-        informer.add_handler(self._on_event)
         async with asyncio.TaskGroup() as tasks:
+            informer.add_handler(lambda event: self._on_event(event, context, tasks))
             tasks.create_task(events.run())
             await self._retry(self._register, "node not registered")
             tasks.create_task(informer.run())
             tasks.create_task(self._beat())
-            while True:
-                pod = await self._arrived.get()
-                worker = PodWorker(pod, self._pods_directory / pod.uid, context)
-                self._workers[pod.uid] = worker
-                tasks.create_task(self._run_worker(worker))
-                if pod.is_deleting:
-                    worker.update(pod)
 
     # --- Pods -----------------------------------------------------------------------------------
 
-    def _on_event(self, event: ObjectEvent) -> None:
+    def _on_event(self, event: ObjectEvent, context: NodeContext, tasks: asyncio.TaskGroup) -> None:
         pod = codec.decode(Pod, event.object.data)
         if isinstance(event, Deleted):
             self._on_gone(pod.uid)
@@ -200,11 +193,11 @@ class NodeAgent:
         for uid, worker in self._workers.items():
             if worker.pod.key == pod.key and uid != pod.uid:
                 worker.delete(0)  # replaced while nobody watched
-        known = self._workers.get(pod.uid)
-        if known is not None:
-            known.update(pod)
-        else:
-            self._arrived.put_nowait(pod)
+        if pod.uid not in self._workers:
+            worker = PodWorker(pod, self._pods_directory / pod.uid, context)
+            self._workers[pod.uid] = worker
+            tasks.create_task(self._run_worker(worker))
+        self._workers[pod.uid].update(pod)
 
     def _on_gone(self, uid: str) -> None:
         self._ended.discard(uid)
@@ -381,6 +374,10 @@ class NodeAgent:
         if previous and not path.exists():
             text = f'previous terminated container "{container}" in pod "{pod}" not found'
             raise NoSuchLogError(text)
+        state = runner.status.state
+        if runner.log is None and isinstance(state, Waiting):
+            text = f'container "{container}" in pod "{pod}" is waiting to start: {state.reason}'
+            raise NotStartedError(text)
         return ContainerLog(path, None if previous else runner.log)
 
 

@@ -10,7 +10,7 @@ another instance of the same name.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -33,6 +33,7 @@ from dynamo_operator.local_cluster.pod_status import (
     parse_time,
     state_from,
 )
+from dynamo_operator.local_cluster.status_writer import StatusWriter
 from dynamo_operator.local_cluster.volumes import (
     PodVolumes,
     Token,
@@ -51,7 +52,6 @@ from dynamo_operator.runtime.client.errors import (
 from dynamo_operator.runtime.event_recorder import EventRecorder
 from informers.clock import Clock
 from informers.objects import ObjectKey
-from informers.resource_versions import is_at_least
 
 _DEFAULT_GRACE_SECONDS = 30.0
 _VOLUME_RETRY_SECONDS = 2.0
@@ -100,7 +100,7 @@ class PodWorker:
         self._node = node
         self._deleted = asyncio.Event()
         self._grace_seconds: float | None = None
-        self._stopped = False
+        self._stopping = asyncio.Event()
         self._failure: PodFailure | None = None
         status = pod.status
         self._start_time = parse_time(status.get("startTime")) or node.clock.now()
@@ -112,7 +112,7 @@ class PodWorker:
         context = self._runner_context()
         self._init = [self._runner(c, context, is_init=True) for c in self._containers("init")]
         self._main = [self._runner(c, context) for c in self._containers("")]
-        self._writer = _StatusWriter(self._compute_status, node, pod)
+        self._writer = StatusWriter(pod, self._compute_status, node.client)
 
     @property
     def uid(self) -> str:
@@ -174,7 +174,7 @@ class PodWorker:
 
     async def _live(self) -> None:
         if self._pod.status.get("phase") in ("Succeeded", "Failed"):
-            self._stopped = True
+            self._stopping.set()
             self._restore()
             return
         self._restore()
@@ -182,7 +182,7 @@ class PodWorker:
         if not await self._set_up_volumes():
             return
         async with asyncio.TaskGroup() as sidecars:
-            if await self._initialize(sidecars) and not self._stopped:
+            if await self._initialize(sidecars) and not self._stopping.is_set():
                 async with asyncio.TaskGroup() as containers:
                     for runner in self._main:
                         if self._may_run(runner):
@@ -194,12 +194,12 @@ class PodWorker:
         for runner in self._init:
             if runner.status.is_sidecar:
                 sidecars.create_task(runner.run())
-                await self._first(runner.wait_started())
+                await self._unless_stopping(runner.wait_started())
             elif runner.status.exit_code != 0:
                 await runner.run()
                 if runner.status.exit_code != 0:
                     return False
-            if self._stopped:
+            if self._stopping.is_set():
                 return False
         return True
 
@@ -213,7 +213,7 @@ class PodWorker:
 
     async def _set_up_volumes(self) -> bool:
         reported = ""
-        while not self._stopped:
+        while not self._stopping.is_set():
             try:
                 await self._volumes.set_up(self._pod.to_dict())
             except (VolumeError, ClientError) as error:
@@ -221,7 +221,7 @@ class PodWorker:
                     reported = str(error)
                     note = f"MountVolume.SetUp failed for {error}"
                     self._record("Warning", "FailedMount", note)
-                await self._first(asyncio.sleep(_VOLUME_RETRY_SECONDS))
+                await self._unless_stopping(asyncio.sleep(_VOLUME_RETRY_SECONDS))
             else:
                 return True
         return False
@@ -229,7 +229,7 @@ class PodWorker:
     async def _refresh_volumes(self) -> None:
         while True:
             await asyncio.sleep(self._node.volume_refresh_seconds)
-            if self._stopped or not self._volumes_are_set_up():
+            if self._stopping.is_set() or not self._volumes_are_set_up():
                 continue
             try:
                 await self._volumes.refresh(self._pod.to_dict())
@@ -257,22 +257,19 @@ class PodWorker:
 
     async def _stop(self, grace_seconds: float) -> None:
         """Stop every container; main ones first, sidecars after them."""
-        self._stopped = True
+        self._stopping.set()
         for runners in (self._main, self._init):
             async with asyncio.TaskGroup() as tasks:
                 for runner in runners:
                     tasks.create_task(runner.stop(grace_seconds))
 
-    async def _first(self, event: Any) -> None:
-        """Wait for something, or for the Pod's deletion."""
+    async def _unless_stopping(self, event: Coroutine[Any, Any, object]) -> None:
+        """Wait for something, or for the Pod's end."""
         async with asyncio.TaskGroup() as tasks:
-            waits = [tasks.create_task(_ignore(event)), tasks.create_task(self._wait_deleted())]
+            waits = [tasks.create_task(event), tasks.create_task(self._stopping.wait())]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for wait in waits:
                 wait.cancel()
-
-    async def _wait_deleted(self) -> None:
-        await self._deleted.wait()
 
     async def _delete_object(self) -> None:
         """Tell the API server that nothing is left of the Pod here."""
@@ -426,76 +423,8 @@ class PodWorker:
             start_time=self._start_time,
             now=self._node.clock.now(),
             failure=self._failure,
-            is_stopped=self._stopped,
+            is_stopped=self._stopping.is_set(),
         )
-
-
-class _StatusWriter:
-    """Writes a Pod's status when it changed, against the version it was computed from."""
-
-    def __init__(
-        self, compute: Callable[[Pod], dict[str, Any]], node: NodeContext, pod: Pod
-    ) -> None:
-        self._compute = compute
-        self._node = node
-        self._pod = pod
-        self._dirty = asyncio.Event()
-        self._clean = asyncio.Event()
-        self._clean.set()
-        self._written: dict[str, Any] | None = None
-        self._gone = False
-
-    def changed(self) -> None:
-        """Ask for a write."""
-        self._clean.clear()
-        self._dirty.set()
-
-    def observe(self, pod: Pod) -> None:
-        """Take note of a version, unless an own write made a newer one."""
-        if is_at_least(pod.resource_version, self._pod.resource_version):
-            self._pod = pod
-
-    async def flush(self) -> None:
-        """Wait until the present status is written, or cannot be any more."""
-        self.changed()
-        await self._clean.wait()
-
-    async def run(self) -> None:
-        """Write until cancelled."""
-        while True:
-            await self._dirty.wait()
-            self._dirty.clear()
-            try:
-                await self._write()
-            except NotFoundError:
-                self._gone = True
-            except ClientError as error:
-                _log.warning("pod status not written", pod=str(self._pod.key), error=str(error))
-                self._dirty.set()
-                await asyncio.sleep(_WRITE_RETRY_SECONDS)
-            if not self._dirty.is_set():
-                self._clean.set()
-
-    async def _write(self) -> None:
-        status = self._compute(self._pod)
-        if self._gone or status == self._written:
-            return
-        try:
-            written = await self._patch(self._pod, status)
-        except ConflictError:
-            current = await self._node.client.get(Pod, self._pod.key)
-            if current.uid != self._pod.uid:
-                self._gone = True
-                return
-            self._pod = current
-            status = self._compute(current)
-            written = await self._patch(current, status)
-        self._pod = written
-        self._written = status
-
-    async def _patch(self, pod: Pod, status: Mapping[str, Any]) -> Pod:
-        body = {"metadata": {"resourceVersion": pod.resource_version}, "status": status}
-        return await self._node.client.patch(Pod, pod.key, body, subresource="status")
 
 
 async def request_token(
@@ -511,7 +440,3 @@ async def request_token(
 
 def _is_waiting(status: ContainerStatus) -> bool:
     return "waiting" in status.state.to_dict()
-
-
-async def _ignore(event: Any) -> None:
-    await event

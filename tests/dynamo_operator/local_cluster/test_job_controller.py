@@ -127,6 +127,8 @@ async def test_several_completions_run_a_few_at_a_time(cluster):
 async def test_the_deadline_ends_a_job_after_its_pods(cluster):
     job = await start(cluster, activeDeadlineSeconds=60)
     await pods_of(cluster, 1)
+    await asyncio.sleep(59)
+    assert len(await cluster.client.list(Pod)) == 1
 
     job, failed = await condition(cluster, job, "Failed")
 
@@ -156,7 +158,7 @@ async def test_a_finished_job_is_deleted_after_its_time_to_live(cluster):
     await finish(cluster, pod, "Succeeded")
     await condition(cluster, job, "Complete")
 
-    await asyncio.sleep(90)
+    await asyncio.sleep(98)
     assert await cluster.client.find(Job, job.key)
     await cluster.eventually(lambda: cluster.client.list(Job), lambda js: not js, timeout=60)
     assert await cluster.client.list(Pod) == []
@@ -236,6 +238,6 @@ async def test_a_settled_job_causes_no_writes(cluster):
     await asyncio.sleep(60)
     before = (await cluster.client.get(Job, job.key)).resource_version
 
-    await asyncio.sleep(3600)
+    await asyncio.sleep(900)
 
     assert (await cluster.client.get(Job, ObjectKey("default", "j"))).resource_version == before

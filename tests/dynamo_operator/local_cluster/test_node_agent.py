@@ -94,8 +94,8 @@ async def gone(cluster, pod):
 
 
 def state_of(pod, name="main", part="containerStatuses"):
-    status = next(s for s in pod.status.get(part) or () if s["name"] == name)
-    return status["state"]
+    statuses = {status["name"]: status for status in pod.status.get(part) or ()}
+    return statuses.get(name, {}).get("state", {})
 
 
 def waiting_for(reason):
@@ -432,6 +432,36 @@ async def test_a_container_that_is_not_alive_is_restarted(cluster, agent):
     )
 
 
+async def test_hooks_run_after_the_start_and_before_the_stop(cluster, agent):
+    mount = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    hooks = {
+        "postStart": {"exec": {"command": ["sh", "-c", "echo started >> /v/log"]}},
+        "preStop": {"exec": {"command": ["sh", "-c", "echo stopping >> /v/log"]}},
+    }
+    script = "trap 'cp /v/log /dev/termination-log; exit 0' TERM; while :; do sleep 0.05; done"
+    pod = await start(
+        cluster,
+        sh(script, lifecycle=hooks, **mount),
+        sh("until test -e /v/log; do sleep 0.05; done", name="other", **mount),
+        volumes=[{"name": "v", "emptyDir": {}}],
+    )
+    await until(cluster, pod, lambda p: "terminated" in state_of(p, "other"))
+    await cluster.client.patch(Pod, pod.key, {"metadata": {"finalizers": ["lab.test/hold"]}})
+
+    await cluster.client.delete(Pod, pod.key)
+
+    pod = await ended(cluster, pod)
+    assert state_of(pod)["terminated"]["message"] == "started\nstopping\n"
+
+
+async def test_a_container_knows_its_pods_name(cluster, agent):
+    script = "getent hosts p | grep -q 127.0.0.1 && getent hosts db | grep -q 10.0.0.9"
+    aliases = [{"ip": "10.0.0.9", "hostnames": ["db"]}]
+    pod = await start(cluster, sh(script), hostAliases=aliases)
+
+    assert (await ended(cluster, pod)).status["phase"] == "Succeeded"
+
+
 async def test_a_command_that_does_not_exist_fails_the_pod(cluster, agent):
     pod = await start(cluster, {"name": "main", "image": "lab:1", "command": ["no-such-command"]})
 
@@ -599,6 +629,10 @@ async def test_logs_are_served_to_clients_of_the_right_authority(cluster, tmp_pa
             absent = (answer.status, await answer.text())
         async with session.get(f"{base}/main?previous=true", ssl=known) as answer:
             previous = answer.status
+        await start(cluster, {"name": "main", "image": "absent:1"}, name="q")
+        await cluster.eventually(lambda: notes(cluster, "Failed"))
+        async with session.get(f"{base[:-1]}q/main", ssl=known) as answer:
+            waiting = (answer.status, await answer.text())
         with pytest.raises(aiohttp.ClientError):
             await session.get(f"{base}/main", ssl=trusting)
 
@@ -607,3 +641,5 @@ async def test_logs_are_served_to_clients_of_the_right_authority(cluster, tmp_pa
     assert refused == (400, "tailLines=x: must be a whole number of at least 0\n")
     assert absent == (404, 'container "absent" is not in pod "p"\n')
     assert previous == 404
+    assert waiting[0] == 400
+    assert 'container "main" in pod "q" is waiting to start: ' in waiting[1]
