@@ -46,12 +46,12 @@ _SCALARS: Final = frozenset({"string", "integer", "number", "boolean"})
 
 _KEYWORDS: Final = (
     "$ref $schema additionalItems additionalProperties allOf anyOf default definitions "
-    "dependencies description enum example exclusiveMaximum exclusiveMinimum externalDocs format id "
-    "items maxItems maxLength maxProperties maximum minItems minLength minProperties minimum "
-    "multipleOf not nullable oneOf pattern patternProperties properties required title type uniqueItems "
-    "x-kubernetes-embedded-resource x-kubernetes-int-or-string x-kubernetes-list-map-keys "
-    "x-kubernetes-list-type x-kubernetes-map-type x-kubernetes-preserve-unknown-fields "
-    "x-kubernetes-validations"
+    "dependencies description enum example exclusiveMaximum exclusiveMinimum externalDocs "
+    "format id items maxItems maxLength maxProperties maximum minItems minLength "
+    "minProperties minimum multipleOf not nullable oneOf pattern patternProperties properties "
+    "required title type uniqueItems x-kubernetes-embedded-resource x-kubernetes-int-or- "
+    "string x-kubernetes-list-map-keys x-kubernetes-list-type x-kubernetes-map-type "
+    "x-kubernetes-preserve-unknown-fields x-kubernetes-validations"
 )
 _KNOWN: Final = frozenset(_KEYWORDS.split())
 
