@@ -301,6 +301,7 @@ class NodeAgent:
         try:
             await self._client.patch(Lease, key, {"spec": spec})
         except NotFoundError:
+            await self._register()  # the Lease may have gone with its Node
             node = await self._client.get(Node, ObjectKey("", self._options.name))
             owner = {"apiVersion": "v1", "kind": "Node", "name": node.key.name, "uid": node.uid}
             lease = Lease.new(key.name, namespace=key.namespace, spec=spec).to_dict()

@@ -99,6 +99,7 @@ class PodWorker:
         self._directory = directory
         self._node = node
         self._deleted = asyncio.Event()
+        self._hastened = asyncio.Event()
         self._grace_seconds: float | None = None
         self._stopping = asyncio.Event()
         self._failure: PodFailure | None = None
@@ -136,6 +137,7 @@ class PodWorker:
         """End the Pod; the containers get that much time."""
         if self._grace_seconds is None or grace_seconds < self._grace_seconds:
             self._grace_seconds = grace_seconds
+            self._hastened.set()
         self._deleted.set()
 
     def runner(self, container: str) -> ContainerRunner | None:
@@ -150,7 +152,7 @@ class PodWorker:
                 writing = tasks.create_task(self._writer.run())
                 living = tasks.create_task(self._live_until_over())
                 await self._deleted.wait()
-                await self._stop(self._grace_seconds or 0)
+                await self._stop_in_time()
                 await living
                 await self._writer.flush()
                 writing.cancel()
@@ -262,6 +264,21 @@ class PodWorker:
             async with asyncio.TaskGroup() as tasks:
                 for runner in runners:
                     tasks.create_task(runner.stop(grace_seconds))
+
+    async def _stop_in_time(self) -> None:
+        """Stop within the grace period, which may be cut short meanwhile."""
+        async with asyncio.TaskGroup() as tasks:
+            self._hastened.clear()
+            stopping = tasks.create_task(self._stop(self._grace_seconds or 0))
+            hastening = tasks.create_task(self._stop_sooner())
+            await stopping
+            hastening.cancel()
+
+    async def _stop_sooner(self) -> None:
+        while True:
+            await self._hastened.wait()
+            self._hastened.clear()
+            await self._stop(self._grace_seconds or 0)
 
     async def _unless_stopping(self, event: Coroutine[Any, Any, object]) -> None:
         """Wait for something, or for the Pod's end."""

@@ -10,10 +10,15 @@ import structlog
 
 from dynamo_operator.runtime.builtin_kinds import Pod
 from dynamo_operator.runtime.client.client import Client
-from dynamo_operator.runtime.client.errors import ClientError, ConflictError, NotFoundError
+from dynamo_operator.runtime.client.errors import (
+    ClientError,
+    ConflictError,
+    NotFoundError,
+)
 from informers.resource_versions import is_at_least
 
 _RETRY_SECONDS = 1.0
+_ATTEMPTS = 5
 
 _log = structlog.get_logger(__name__)
 
@@ -69,21 +74,26 @@ class StatusWriter:
                 self._clean.set()
 
     async def _write(self) -> None:
-        status = self._compute(self._pod)
-        if self._gone or status == self._written:
-            return
-        try:
-            written = await self._patch(self._pod, status)
-        except ConflictError:
-            current = await self._client.get(Pod, self._pod.key)
-            if current.uid != self._pod.uid:
-                self._gone = True
+        for attempt in range(_ATTEMPTS):
+            status = self._compute(self._pod)
+            if self._gone or status == self._written:
                 return
+            try:
+                self._pod = await self._patch(self._pod, status)
+            except ConflictError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                await self._read_again()
+            else:
+                self._written = status
+                return
+
+    async def _read_again(self) -> None:
+        current = await self._client.get(Pod, self._pod.key)
+        if current.uid == self._pod.uid:
             self._pod = current
-            status = self._compute(current)
-            written = await self._patch(current, status)
-        self._pod = written
-        self._written = status
+        else:
+            self._gone = True
 
     async def _patch(self, pod: Pod, status: Mapping[str, Any]) -> Pod:
         body = {"metadata": {"resourceVersion": pod.resource_version}, "status": status}

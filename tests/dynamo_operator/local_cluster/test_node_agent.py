@@ -136,6 +136,23 @@ async def test_the_node_presents_itself(cluster, tmp_path):
     assert lease.owner_references[0].uid == found.uid
 
 
+async def test_a_deleted_node_comes_back(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr("dynamo_operator.local_cluster.node_agent._HEARTBEAT_SECONDS", 0.05)
+    lease = ObjectKey("kube-node-lease", "n1")
+    async with node(cluster, tmp_path):
+        first = await cluster.client.get(Node, ObjectKey("", "n1"))
+        await cluster.eventually(lambda: cluster.client.get(Lease, lease))
+
+        await cluster.client.delete(Node, first.key)
+        await cluster.client.delete(Lease, lease)
+
+        again = await cluster.eventually(lambda: cluster.client.get(Node, first.key))
+        renewed = await cluster.eventually(lambda: cluster.client.get(Lease, lease))
+
+    assert again.uid != first.uid
+    assert renewed.owner_references[0].uid == again.uid
+
+
 async def test_a_pod_runs_to_success(cluster, agent):
     pod = await start(cluster, sh("echo hi > /dev/termination-log"))
 
@@ -327,6 +344,20 @@ async def test_a_pod_held_by_a_finalizer_shows_its_outcome(cluster, agent):
     assert (pod.status["phase"], state_of(pod)["terminated"]["exitCode"]) == ("Failed", 4)
     await cluster.client.patch(Pod, pod.key, {"metadata": {"finalizers": None}})
     await gone(cluster, pod)
+
+
+async def test_a_shorter_grace_period_cuts_a_longer_one_short(cluster, agent):
+    word = "stubborn-pod-process"
+    script = f"trap '' TERM; while :; do sh -c 'sleep 60; :' {word}; done"
+    pod = await start(cluster, sh(script), terminationGracePeriodSeconds=600)
+    await cluster.eventually(lambda: with_word(word))
+    await cluster.client.delete(Pod, pod.key)
+    await cluster.eventually(lambda: notes(cluster, "Killing"))
+
+    await cluster.client.delete(Pod, pod.key, grace_period_seconds=0)
+
+    await gone(cluster, pod)
+    assert wait_gone(word) == []
 
 
 async def test_a_pod_of_the_same_name_starts_anew(cluster, agent):
