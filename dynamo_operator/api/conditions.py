@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -71,20 +70,3 @@ class EvaluatedReason(StrEnum):
     """Reasons of a Candidate's `Evaluated`."""
 
     EVALUATED = "Evaluated"
-
-
-def with_condition(conditions: Sequence[Condition], new: Condition, *, now: str) -> list[Condition]:
-    """Return the conditions with `new` in place of the one of its type, others untouched.
-
-    Args:
-        conditions: what the object has.
-        new: the condition as it should be; its own last transition time is ignored.
-        now: the RFC 3339 time, used only when the status differs from the present one.
-    """
-    old = find_condition(conditions, new.type)
-    unchanged = old is not None and old.status == new.status and old.last_transition_time
-    time = old.last_transition_time if old is not None and unchanged else now
-    placed = new.model_copy(update={"last_transition_time": time})
-    if old is None:
-        return [*conditions, placed]
-    return [placed if condition.type == new.type else condition for condition in conditions]

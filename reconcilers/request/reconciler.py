@@ -4,41 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dynamo_operator.api.conditions import AcceptedReason, ConditionType, find_condition
-from dynamo_operator.api.labels import (
-    MANAGED_BY,
-    MANAGED_BY_LABEL,
-    REQUEST_GENERATION_LABEL,
-    REQUEST_NAME_ANNOTATION,
-    REQUEST_UID_LABEL,
-)
+from dynamo_operator.admission.defaulting import complete
+from dynamo_operator.api.conditions import AcceptedReason, CompletedReason, ConditionType
 from dynamo_operator.api.names import run_name
 from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentCandidate,
     DynamoGraphDeploymentRequest,
     DynamoGraphDeploymentRun,
-    SearchSpec,
 )
 from dynamo_operator.runtime import CachedReader, EventRecorder, Result
 from dynamo_operator.runtime.client import Client, Reader
 from dynamo_operator.runtime.client.errors import (
     AlreadyExistsError,
     ConflictError,
+    ForbiddenError,
     InvalidError,
     NotFoundError,
     RequestTooLargeError,
 )
+from dynamo_operator.runtime.conditions import find_condition, is_condition_true
+from dynamo_operator.runtime.event_recorder import EventType
 from informers.clock import Clock
 from informers.indexers import BY_OWNER_UID
 from informers.objects import ObjectKey, controller_ref
 from reconcilers.request.completion import Completion, HardwareUnknownError, InvalidInputError
 from reconcilers.request.plan import (
     Acceptance,
+    active_run,
     desired_status,
-    generation_of,
-    is_over,
-    newest_first,
+    owned_status,
     prunable,
+    render_run,
+    unfinished_before,
 )
 
 _HARDWARE_RETRY_SECONDS = 30.0
@@ -91,48 +88,52 @@ class RequestReconciler:
 
     async def _advance(self, request: DynamoGraphDeploymentRequest) -> Result:
         owned = await self._reader.by_index(DynamoGraphDeploymentRun, BY_OWNER_UID, request.uid)
-        runs = [run for run in owned if not run.is_deleting]
-        acceptance, created = await self._accept(request, owned)
-        if created is not None:
-            runs = [run for run in runs if run.uid != created.uid] + [created]
-        await self._write_status(request, runs, acceptance)
-        for run in prunable(runs, request.generation, self._history_limit):
+        acceptance = await self._accept(request, owned)
+        runs = {run.uid: run for run in owned if not run.is_deleting}
+        if acceptance.run is not None:
+            runs[acceptance.run.uid] = acceptance.run
+        await self._write_status(request, list(runs.values()), acceptance)
+        for run in prunable(list(runs.values()), request.generation, self._history_limit):
             await self._prune(run)
         return _next_look(acceptance)
 
     async def _accept(
         self, request: DynamoGraphDeploymentRequest, owned: Sequence[DynamoGraphDeploymentRun]
-    ) -> tuple[Acceptance, DynamoGraphDeploymentRun | None]:
+    ) -> Acceptance:
         """Decide about the current generation, making its Run if it is due."""
-        accepted = Acceptance(True, AcceptedReason.RUN_CREATED)
-        current = next((r for r in owned if generation_of(r) == request.generation), None)
-        if current is not None and not current.is_deleting:
-            return accepted, None
+        name = run_name(request.key.name, request.uid, request.generation)
+        key = ObjectKey(request.key.namespace, name)
         if _had_its_run(request):
-            name = run_name(request.key.name, request.uid, request.generation)
-            found = await self._live.find(
-                DynamoGraphDeploymentRun, ObjectKey(request.key.namespace, name)
-            )
-            if found is not None and not found.is_deleting:
-                return accepted, found
-            return _run_deleted(name), None
+            return await self._find_recorded(request, key)
+        if await self._reader.find(DynamoGraphDeploymentRun, key) is not None:
+            return await self._judge_existing(request, key)
         try:
             spec = await self._completion.complete(request)
         except InvalidInputError as error:
-            return Acceptance(False, AcceptedReason.INVALID_INPUT, str(error)), None
+            return Acceptance(False, AcceptedReason.INVALID_INPUT, str(error))
         except HardwareUnknownError as error:
-            return Acceptance(False, AcceptedReason.WAITING_FOR_HARDWARE, str(error)), None
-        active = [r for r in newest_first(owned) if not is_over(r) and not r.is_deleting]
-        if active:
-            message = (
-                f"Run {active[0].key.name} of generation {generation_of(active[0])} ends first"
-            )
-            return Acceptance(True, AcceptedReason.WAITING_FOR_ACTIVE_RUN, message), None
-        return await self._create_run(request, spec)
+            return Acceptance(False, AcceptedReason.WAITING_FOR_HARDWARE, str(error))
+        older = unfinished_before(owned, request.generation)
+        if older is not None:
+            message = f"Run {older.key.name} of generation {older.request_generation} ends first"
+            return Acceptance(True, AcceptedReason.WAITING_FOR_ACTIVE_RUN, message)
+        return await self._create_run(request, render_run(request, spec))
+
+    async def _find_recorded(
+        self, request: DynamoGraphDeploymentRequest, key: ObjectKey
+    ) -> Acceptance:
+        """Return the Run that status says was created, unless somebody deleted it."""
+        readers: tuple[Reader, ...] = (self._reader, self._live)
+        for reader in readers:
+            run = await reader.find(DynamoGraphDeploymentRun, key)
+            if run is not None and _is_controlled_by(run, request) and not run.is_deleting:
+                return Acceptance(True, AcceptedReason.RUN_CREATED, run=run)
+        message = f"Run {key.name} was deleted; change spec.rerun.reason for a new one"
+        return Acceptance(True, AcceptedReason.RUN_DELETED, message)
 
     async def _create_run(
-        self, request: DynamoGraphDeploymentRequest, spec: SearchSpec
-    ) -> tuple[Acceptance, DynamoGraphDeploymentRun | None]:
+        self, request: DynamoGraphDeploymentRequest, desired: DynamoGraphDeploymentRun
+    ) -> Acceptance:
         latest = await self._live.find(DynamoGraphDeploymentRequest, request.key)
         # A stale copy must not start a search that nobody asks for any more.
         if (
@@ -142,40 +143,38 @@ class RequestReconciler:
             or latest.generation != request.generation
         ):
             raise ConflictError(409, "Conflict", f"Request {request.key} is not what was read")
-        desired = _render_run(request, spec)
         try:
             run = await self._client.create(desired, owner=request)
         except AlreadyExistsError:
-            return await self._judge_existing(request, desired)
+            return await self._judge_existing(request, desired.key)
         except (InvalidError, RequestTooLargeError) as error:
-            return Acceptance(False, AcceptedReason.INVALID_INPUT, error.message), None
+            return Acceptance(False, AcceptedReason.INVALID_INPUT, error.message)
+        except ForbiddenError as error:
+            self._record(request, "Warning", "RunForbidden", "CreateRun", error.message)
+            raise
         note = f"created Run {run.key.name} for generation {request.generation}"
-        self._events.record(
-            request, type="Normal", reason="RunCreated", action="CreateRun", note=note
-        )
-        return Acceptance(True, AcceptedReason.RUN_CREATED), run
+        self._record(request, "Normal", AcceptedReason.RUN_CREATED, "CreateRun", note)
+        return Acceptance(True, AcceptedReason.RUN_CREATED, run=run)
 
     async def _judge_existing(
-        self, request: DynamoGraphDeploymentRequest, desired: DynamoGraphDeploymentRun
-    ) -> tuple[Acceptance, DynamoGraphDeploymentRun | None]:
-        """Say what the object is that already has the Run's name: ours, leaving, or foreign."""
-        found = await self._live.find(DynamoGraphDeploymentRun, desired.key)
+        self, request: DynamoGraphDeploymentRequest, key: ObjectKey
+    ) -> Acceptance:
+        """Say what the object is that already has the Run's name: leaving, foreign, or ours."""
+        found = await self._live.find(DynamoGraphDeploymentRun, key)
         if found is None:
-            raise ConflictError(409, "Conflict", f"Run {desired.key} was deleted just now")
-        reference = controller_ref(found)
-        if reference is None or reference.uid != request.uid:
-            message = (
-                f"Run {desired.key.name} exists and is not this Request's; delete or rename it"
-            )
-            return Acceptance(False, AcceptedReason.NAME_CONFLICT, message), None
+            raise ConflictError(409, "Conflict", f"Run {key} was deleted just now")
         if found.is_deleting:
-            message = f"Run {desired.key.name} of an earlier time is being deleted"
-            return Acceptance(True, AcceptedReason.WAITING_FOR_OLD_RUN, message), None
-        same_spec = found.spec.to_dict() == desired.spec.to_dict()
-        if not same_spec or generation_of(found) != request.generation:
-            message = f"Run {desired.key.name} exists with another spec; delete it"
-            return Acceptance(False, AcceptedReason.NAME_CONFLICT, message), None
-        return Acceptance(True, AcceptedReason.RUN_CREATED), found
+            message = f"Run {key.name} of an earlier time is being deleted"
+            return Acceptance(True, AcceptedReason.WAITING_FOR_OLD_RUN, message)
+        if not _is_controlled_by(found, request):
+            message = f"Run {key.name} exists and is not this Request's; delete or rename it"
+            return Acceptance(False, AcceptedReason.NAME_CONFLICT, message)
+        # Hardware that the Request leaves open may be discovered otherwise by now.
+        spec = complete(request.spec, previous=found.spec)
+        if found.request_generation != request.generation or found.spec.to_dict() != spec.to_dict():
+            message = f"Run {key.name} exists with another spec or generation; delete it"
+            return Acceptance(False, AcceptedReason.NAME_CONFLICT, message)
+        return Acceptance(True, AcceptedReason.RUN_CREATED, run=found)
 
     async def _write_status(
         self,
@@ -183,41 +182,50 @@ class RequestReconciler:
         runs: Sequence[DynamoGraphDeploymentRun],
         acceptance: Acceptance,
     ) -> None:
-        best = await self._best(request, runs)
-        now = self._clock.now()
-        status = desired_status(request, runs, best, acceptance, now=now)
-        if status == request.status.to_dict():
+        best = await self._best(active_run(runs, acceptance, request.generation))
+        status = desired_status(request, runs, best, acceptance, now=self._clock.now())
+        if status == owned_status(request):
             return
-        self._tell(request, acceptance)
-        await self._client.apply_status(request, status, resource_version=request.resource_version)
-
-    def _tell(self, request: DynamoGraphDeploymentRequest, acceptance: Acceptance) -> None:
-        before = find_condition(request.status.conditions, ConditionType.ACCEPTED)
-        told = before is not None and (
-            before.reason,
-            before.message,
-            before.observed_generation,
-        ) == (
-            acceptance.reason,
-            acceptance.message,
-            request.generation,
+        written = await self._client.apply_status(
+            request, status, resource_version=request.resource_version
         )
-        if not told and acceptance.reason is not AcceptedReason.RUN_CREATED:
-            self._events.record(
-                request,
-                type="Normal" if acceptance.status else "Warning",
-                reason=str(acceptance.reason),
-                action="Accept",
-                note=acceptance.message,
-            )
+        self._tell(before=request, after=written)
+
+    def _tell(
+        self, *, before: DynamoGraphDeploymentRequest, after: DynamoGraphDeploymentRequest
+    ) -> None:
+        """Report what a person would ask about; a created Run was reported when it was."""
+        accepted = find_condition(after.status.conditions, ConditionType.ACCEPTED)
+        if (
+            accepted is not None
+            and accepted.reason != AcceptedReason.RUN_CREATED
+            and accepted != find_condition(before.status.conditions, ConditionType.ACCEPTED)
+        ):
+            kind: EventType = "Normal" if accepted.status == "True" else "Warning"
+            self._record(after, kind, accepted.reason, "Accept", accepted.message)
+        completed = find_condition(after.status.conditions, ConditionType.COMPLETED)
+        was_completed = is_condition_true(before.status.conditions, ConditionType.COMPLETED)
+        if completed is not None and completed.status == "True" and not was_completed:
+            kind = "Normal" if completed.reason == CompletedReason.SUCCEEDED else "Warning"
+            note = completed.message or "the search is complete"
+            self._record(after, kind, completed.reason, "Complete", note)
+
+    def _record(
+        self,
+        request: DynamoGraphDeploymentRequest,
+        kind: EventType,
+        reason: str,
+        action: str,
+        note: str,
+    ) -> None:
+        self._events.record(request, type=kind, reason=str(reason), action=action, note=note)
 
     async def _best(
-        self, request: DynamoGraphDeploymentRequest, runs: Sequence[DynamoGraphDeploymentRun]
+        self, run: DynamoGraphDeploymentRun | None
     ) -> DynamoGraphDeploymentCandidate | None:
-        current = next((run for run in runs if generation_of(run) == request.generation), None)
-        if current is None or not current.status.candidate_refs:
+        if run is None or not run.status.candidate_refs:
             return None
-        key = ObjectKey(request.key.namespace, current.status.candidate_refs[0].name)
+        key = ObjectKey(run.key.namespace, run.status.candidate_refs[0].name)
         readers: tuple[Reader, ...] = (self._reader, self._live)
         for reader in readers:
             candidate = await reader.find(DynamoGraphDeploymentCandidate, key)
@@ -244,25 +252,9 @@ def _had_its_run(request: DynamoGraphDeploymentRequest) -> bool:
     )
 
 
-def _run_deleted(name: str) -> Acceptance:
-    message = f"Run {name} was deleted; change spec.rerun.reason for a new one"
-    return Acceptance(True, AcceptedReason.RUN_DELETED, message)
-
-
-def _render_run(
-    request: DynamoGraphDeploymentRequest, spec: SearchSpec
-) -> DynamoGraphDeploymentRun:
-    return DynamoGraphDeploymentRun.new(
-        run_name(request.key.name, request.uid, request.generation),
-        namespace=request.key.namespace,
-        labels={
-            REQUEST_UID_LABEL: request.uid,
-            REQUEST_GENERATION_LABEL: str(request.generation),
-            MANAGED_BY_LABEL: MANAGED_BY,
-        },
-        annotations={REQUEST_NAME_ANNOTATION: request.key.name},
-        spec=spec.to_dict(),
-    )
+def _is_controlled_by(run: DynamoGraphDeploymentRun, request: DynamoGraphDeploymentRequest) -> bool:
+    reference = controller_ref(run)
+    return reference is not None and reference.uid == request.uid
 
 
 def _next_look(acceptance: Acceptance) -> Result:

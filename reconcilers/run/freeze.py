@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamo_operator.aisimulate.lowering import ExecutionValues, lower
+from dynamo_operator.aisimulate.overrides import LoweringError
 from dynamo_operator.api.conditions import CompletedReason
 from dynamo_operator.api.names import graph_name
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRun
 from dynamo_operator.runtime.builtin_kinds import Secret
 from dynamo_operator.runtime.client import Reader
 from informers.objects import ObjectKey
-from reconcilers.run.errors import WaitingError
+from reconcilers.run.errors import InvalidInputError, WaitingError
 from reconcilers.run.execution import Execution
 from reconcilers.run.settings import RunSettings
 
@@ -48,10 +49,10 @@ class Freezer:
         """Return what the Run will be executed with.
 
         Raises:
-            LoweringError: the spec cannot be lowered; no retry helps.
+            InvalidInputError: the spec cannot be lowered; no retry helps.
             WaitingError: topology or a pull secret is missing for now.
         """
-        lower(run.spec)  # what can never work is said before anything is waited for
+        _lower(run)  # what can never work is said before anything is waited for
         settings = self._settings
         await self._require_pull_secrets(run)
         execution = Execution(
@@ -74,7 +75,7 @@ class Freezer:
             runtime_version_override=execution.dynamo_version,
             num_gpus_per_node=execution.gpus_per_node,
         )
-        return Frozen(lower(run.spec, values).document, execution)
+        return Frozen(_lower(run, values), execution)
 
     async def _require_pull_secrets(self, run: DynamoGraphDeploymentRun) -> None:
         missing = [
@@ -88,3 +89,10 @@ class Freezer:
                 f"image pull secret {', '.join(missing)} is not in namespace {run.key.namespace}",
                 _SECRET_RETRY_SECONDS,
             )
+
+
+def _lower(run: DynamoGraphDeploymentRun, values: ExecutionValues | None = None) -> dict[str, Any]:
+    try:
+        return lower(run.spec, values).document
+    except LoweringError as error:
+        raise InvalidInputError(str(error)) from error

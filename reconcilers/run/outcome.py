@@ -97,7 +97,7 @@ def decide(job: Job, pod: Pod | None) -> Verdict:
             CompletedReason.INVALID_INPUT, f"AISimulate refused the input, {planner.describe()}"
         )
     if planner is not None and not planner.is_clean:
-        return Finished(CompletedReason.FAILED, f"the planner ended with {planner.describe()}")
+        return Finished(CompletedReason.FAILED, _planner_failure(planner, pod))
     if publisher is not None and not publisher.is_clean:
         return Finished(
             CompletedReason.PUBLISHER_FAILED, f"the publisher ended with {publisher.describe()}"
@@ -105,6 +105,11 @@ def decide(job: Job, pod: Pod | None) -> Verdict:
     if complete is not None:
         return Finished(CompletedReason.SUCCEEDED, "")
     return Finished(CompletedReason.FAILED, _why_without_exits(failed or {}, pod))
+
+
+def is_pod_over(pod: Pod | None) -> bool:
+    """Whether the Pod is known to have ended, so that its exit codes are there."""
+    return pod is not None and pod.status.get("phase") in ("Succeeded", "Failed")
 
 
 def job_condition(job: Job, kind: str) -> Mapping[str, Any] | None:
@@ -133,8 +138,9 @@ def pod_problem(pod: Pod | None) -> str:
 def _judge_unfinished(
     job: Job, pod: Pod | None, planner: _Exit | None, publisher: _Exit | None
 ) -> Verdict:
-    planner_runs = planner is None
-    if planner_runs and publisher is not None:
+    # A Pod that is taken away takes the publisher along: that is not the publisher's failure.
+    is_leaving = pod is not None and (pod.is_deleting or bool(pod.status.get("reason")))
+    if planner is None and publisher is not None and not is_leaving:
         if publisher.code == PublisherExit.PROTOCOL_VIOLATION:
             violation = _publisher_violation(publisher)
             return Broken(violation.reason, violation.message)
@@ -147,6 +153,12 @@ def _judge_unfinished(
         return Running(started=False, problem="the Job is suspended (a queue may be holding it)")
     started = pod is not None and pod.status.get("phase") in ("Running", "Succeeded", "Failed")
     return Running(started=started, problem="" if started else pod_problem(pod))
+
+
+def _planner_failure(planner: _Exit, pod: Pod | None) -> str:
+    message = f"the planner ended with {planner.describe()}"
+    why = _pod_reason(pod)
+    return f"{why}; {message}" if why else message
 
 
 def _publisher_violation(publisher: _Exit) -> Finished:
@@ -167,12 +179,16 @@ def _reported_failure(publisher: _Exit) -> tuple[CompletedReason, str]:
 
 
 def _why_without_exits(failed: Mapping[str, Any], pod: Pod | None) -> str:
-    if pod is not None and pod.status.get("reason"):
-        return f"the Pod ended: {pod.status['reason']}: {pod.status.get('message', '')}".rstrip(
-            ": "
-        )
+    if why := _pod_reason(pod):
+        return why
     reason, message = failed.get("reason", "JobFailed"), failed.get("message", "")
     return f"the Job failed: {reason}: {message}".rstrip(": ")
+
+
+def _pod_reason(pod: Pod | None) -> str:
+    if pod is None or not pod.status.get("reason"):
+        return ""
+    return f"the Pod ended: {pod.status['reason']}: {pod.status.get('message', '')}".rstrip(": ")
 
 
 def _exit_of(pod: Pod | None, container: str) -> _Exit | None:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from dynamo_operator.aisimulate.overrides import LoweringError
-from dynamo_operator.api.conditions import CompletedReason, ConditionType, find_condition
-from dynamo_operator.api.labels import REQUEST_GENERATION_LABEL
+from dynamo_operator.api.conditions import CompletedReason, ConditionType
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGraphDeploymentRun
 from dynamo_operator.runtime import CachedReader, EventRecorder, Result
 from dynamo_operator.runtime.builtin_kinds import Job
 from dynamo_operator.runtime.client import Client, Reader
-from dynamo_operator.runtime.client.errors import (
-    ConflictError,
-    ForbiddenError,
-    InvalidError,
-    RequestTooLargeError,
-)
+from dynamo_operator.runtime.client.errors import ConflictError, ForbiddenError
+from dynamo_operator.runtime.conditions import find_condition
 from informers.clock import Clock
 from informers.objects import ObjectKey, controller_ref
 from reconcilers.run.children import Children
-from reconcilers.run.errors import InvalidExecutionError, OwnershipConflictError, WaitingError
-from reconcilers.run.outcome import Broken, Finished, Running, Verdict, decide
-from reconcilers.run.status import is_terminal, recorded_ending
+from reconcilers.run.errors import EndingError, WaitingError
+from reconcilers.run.job_control import JobControl
+from reconcilers.run.outcome import Broken, Finished, Running, Verdict, decide, is_pod_over
+from reconcilers.run.status import recorded_ending
 from reconcilers.run.status_writer import StatusWriter
 
 _POLL_SECONDS = 5.0
@@ -38,7 +33,8 @@ class RunReconciler:
         client: writes.
         events: where transitions are told.
         clock: time of conditions.
-        children: makes and finds what a Run owns.
+        children: makes and mends what a Run owns beside its Job.
+        jobs: makes, finds and deletes the Run's Job.
         candidate_api_served: whether Candidates can be written now.
     """
 
@@ -51,6 +47,7 @@ class RunReconciler:
         events: EventRecorder,
         clock: Clock,
         children: Children,
+        jobs: JobControl,
         candidate_api_served: Callable[[], Awaitable[bool]],
     ) -> None:
         self._reader = reader
@@ -59,63 +56,59 @@ class RunReconciler:
         self._events = events
         self._clock = clock
         self._children = children
+        self._jobs = jobs
         self._candidate_api_served = candidate_api_served
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Advance the Run of that key by as much as can be done now."""
         run = await self._reader.find(DynamoGraphDeploymentRun, key)
-        if run is None or run.is_deleting or is_terminal(run):
+        if run is None or run.is_deleting or run.is_terminal:
             return Result.done()
         status = StatusWriter(run, self._client, self._clock)
         try:
-            return await self._advance(status)
-        except WaitingError as wait:
-            await status.waiting(wait.reason, wait.message)
-            return Result.requeue(after=wait.retry_seconds)
-        except ForbiddenError as error:
-            # A quota, or a right that is missing for now: say so, and look again slowly.
-            self._tell_problem(status.run, error.message)
-            await status.waiting(CompletedReason.PENDING, error.message)
-            return Result.requeue(after=_RETRY_SECONDS)
+            return await self._advance_or_say_why_not(status)
         except ConflictError:
             return Result.backoff("the Run or a child changed since it was read")
-        except (LoweringError, InvalidError, RequestTooLargeError) as error:
-            return await self._end(status, CompletedReason.INVALID_INPUT, str(error))
-        except InvalidExecutionError as error:
-            return await self._end(status, CompletedReason.INVALID_EXECUTION, str(error))
-        except OwnershipConflictError as error:
-            return await self._end(status, CompletedReason.OWNERSHIP_CONFLICT, str(error))
+
+    async def _advance_or_say_why_not(self, status: StatusWriter) -> Result:
+        try:
+            return await self._advance(status)
+        except EndingError as end:
+            return await self._end(status, end.reason, str(end))
+        except WaitingError as wait:
+            return await self._wait(status, wait.reason, wait.message, wait.retry_seconds)
+        except ForbiddenError as error:
+            # A quota, or a right that is missing for now: say so, and look again slowly.
+            pending = CompletedReason.PENDING
+            return await self._wait(status, pending, error.message, _RETRY_SECONDS)
 
     async def _advance(self, status: StatusWriter) -> Result:
         run = status.run
-        jobs = await self._children.jobs_of(run)
-        if len(jobs) == 1 and _is_recorded(run, jobs[0]):
-            verdict = await self._judge(jobs[0])
-            if isinstance(verdict, Finished):
-                return await self._finish(status, verdict.reason, verdict.message, jobs[0])
         if (recorded := recorded_ending(run)) is not None:
             return await self._end(status, *recorded)
+        job = await self._jobs.current(run)
+        if job is not None:
+            verdict = await self._judge(job)
+            if isinstance(verdict, Finished):
+                return await self._finish(status, verdict.reason, verdict.message, job)
         request = await self._controlling_request(run)
         if request is None:
             message = "no DynamoGraphDeploymentRequest controls this Run; Requests make Runs"
             return await self._end(status, CompletedReason.INVALID_INPUT, message)
-        if (newer := _accepted_generation(request)) > _generation_of(run):
+        if request.is_deleting:
+            return Result.done()  # its Runs are deleted with it
+        if (newer := _accepted_generation(request)) > run.request_generation:
             message = f"generation {newer} of Request {request.key} was accepted"
             return await self._end(status, CompletedReason.SUPERSEDED, message)
-        if not jobs and not await self._candidate_api_served():
-            raise WaitingError(
-                CompletedReason.CANDIDATE_API_UNAVAILABLE,
-                "DynamoGraphDeploymentCandidate nvidia.com/v1beta2 is not served; apply its CRD",
-                _RETRY_SECONDS,
-            )
+        if run.status.job_ref is None:
+            await self._require_candidate_api()
         execution = await self._children.ensure_frozen_execution(status)
         await self._children.ensure_publisher_access(run)
-        job = await self._children.ensure_job(status, jobs, execution)
+        job = await self._jobs.ensure(status, execution)
         return await self._reflect(status, job)
 
     async def _reflect(self, status: StatusWriter, job: Job) -> Result:
-        verdict = await self._judge(job)
-        match verdict:
+        match await self._judge(job):
             case Finished(reason, message):
                 return await self._finish(status, reason, message, job)
             case Broken(reason, message):
@@ -125,17 +118,15 @@ class RunReconciler:
                 await status.waiting(CompletedReason.RUNNING, "", start_time=start_time)
                 return Result.done()
             case Running(problem=problem):
-                problem = problem or await self._children.warning_about(job)
-                self._tell_problem(status.run, problem)
-                await status.waiting(CompletedReason.PENDING, problem)
-                return Result.requeue(after=_POLL_SECONDS)
+                problem = problem or await self._jobs.warning_about(job)
+                return await self._wait(status, CompletedReason.PENDING, problem, _POLL_SECONDS)
 
     async def _judge(self, job: Job) -> Verdict:
-        pod = await self._children.pod_of(job)
+        pod = await self._jobs.pod_of(job)
         verdict = decide(job, pod)
-        if pod is None and isinstance(verdict, Finished):
-            # Exit codes decide, and the cache may only not have the Pod.
-            verdict = decide(job, await self._children.pod_of(job, live=True))
+        if isinstance(verdict, Finished) and not is_pod_over(pod):
+            # Exit codes decide, and the cache may not have them yet.
+            verdict = decide(job, await self._jobs.pod_of(job, live=True))
         return verdict
 
     async def _controlling_request(
@@ -152,19 +143,39 @@ class RunReconciler:
                 return request
         return None
 
+    async def _require_candidate_api(self) -> None:
+        if not await self._candidate_api_served():
+            raise WaitingError(
+                CompletedReason.CANDIDATE_API_UNAVAILABLE,
+                "DynamoGraphDeploymentCandidate nvidia.com/v1beta2 is not served; apply its CRD",
+                _RETRY_SECONDS,
+            )
+
+    async def _wait(
+        self, status: StatusWriter, reason: CompletedReason, problem: str, retry_seconds: float
+    ) -> Result:
+        if problem and problem != status.run.status.execution_message:
+            self._events.record(
+                status.run,
+                type="Warning",
+                reason="ExecutionWaiting",
+                action="Execute",
+                note=problem,
+            )
+        await status.waiting(reason, problem)
+        return Result.requeue(after=retry_seconds)
+
     async def _end(self, status: StatusWriter, reason: CompletedReason, message: str) -> Result:
         """End a Run whose Job must go first; the recorded reason survives a restart."""
-        if not await self._children.execution_remains(status.run):
+        if not await self._jobs.remains(status.run):
             return await self._finish(status, reason, message, None)
         await status.ending(reason, message)
-        await self._children.delete_jobs(status.run)
+        await self._jobs.delete(status.run)
         return Result.requeue(after=_POLL_SECONDS)
 
     async def _finish(
         self, status: StatusWriter, reason: CompletedReason, message: str, job: Job | None
     ) -> Result:
-        if (recorded := recorded_ending(status.run)) is not None:
-            reason, message = recorded
         await status.ended(reason, message, job)
         self._events.record(
             status.run,
@@ -175,24 +186,9 @@ class RunReconciler:
         )
         return Result.done()
 
-    def _tell_problem(self, run: DynamoGraphDeploymentRun, problem: str) -> None:
-        if problem and problem != run.status.execution_message:
-            self._events.record(
-                run, type="Warning", reason="ExecutionWaiting", action="Execute", note=problem
-            )
-
-
-def _is_recorded(run: DynamoGraphDeploymentRun, job: Job) -> bool:
-    return run.status.job_ref is not None and run.status.job_ref.uid == job.uid
-
 
 def _accepted_generation(request: DynamoGraphDeploymentRequest) -> int:
     accepted = find_condition(request.status.conditions, ConditionType.ACCEPTED)
     if accepted is None or accepted.status != "True":
         return 0
     return accepted.observed_generation or 0
-
-
-def _generation_of(run: DynamoGraphDeploymentRun) -> int:
-    text = run.labels.get(REQUEST_GENERATION_LABEL, "")
-    return int(text) if text.isdigit() else 0

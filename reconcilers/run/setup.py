@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from dynamo_operator.api.conditions import CompletedReason
@@ -22,17 +23,22 @@ from dynamo_operator.runtime.builtin_kinds import (
     RoleBinding,
     ServiceAccount,
 )
-from dynamo_operator.runtime.client.discovery import Discovery
-from informers.indexers import BY_OWNER_UID
-from informers.objects import CachedObject, ObjectKey, controller_ref
+from dynamo_operator.runtime.client import Client
+from dynamo_operator.runtime.client.errors import NotFoundError
+from informers.indexers import BY_OWNER_UID, Index
+from informers.objects import CachedObject, ObjectKey
 from reconcilers.run.children import Children
 from reconcilers.run.errors import WaitingError
 from reconcilers.run.freeze import Freezer
+from reconcilers.run.job_control import JobControl
 from reconcilers.run.reconciler import RunReconciler
 from reconcilers.run.settings import RunSettings
 
+FIELD_MANAGER = "dynamo-operator-run"
+
 _HARDWARE_RETRY_SECONDS = 30.0
 _CONCURRENCY = 8
+_BY_UID = Index("uid", lambda obj: (obj.uid,))
 
 
 def add_to(manager: Manager, settings: RunSettings, *, gpus: GpuDiscovery | None = None) -> None:
@@ -43,9 +49,8 @@ def add_to(manager: Manager, settings: RunSettings, *, gpus: GpuDiscovery | None
         settings: the operator's; each Run freezes them when it begins.
         gpus: finds GPUs per node; by default from the labels of the cluster's nodes.
     """
-    live = manager.uncached_reader
+    reader, live = manager.reader, manager.uncached_reader
     found = gpus or GpuDiscovery(live, fetch=None, clock=manager.clock)
-    discovery = Discovery(manager.client)
 
     async def gpus_per_node() -> int:
         try:
@@ -58,21 +63,24 @@ def add_to(manager: Manager, settings: RunSettings, *, gpus: GpuDiscovery | None
             ) from error
 
     async def candidate_api_served() -> bool:
-        return await discovery.supports(DynamoGraphDeploymentCandidate.resource_type)
+        return await _serves_candidates(manager.client)
 
-    client = manager.client.with_field_manager("dynamo-operator-run")
-    children = Children(manager.reader, live, client, Freezer(live, settings, gpus_per_node))
+    client = manager.client.with_field_manager(FIELD_MANAGER)
     reconciler = RunReconciler(
-        reader=manager.reader,
+        reader=reader,
         live=live,
         client=client,
         events=manager.events,
         clock=manager.clock,
-        children=children,
+        children=Children(reader, live, client, Freezer(live, settings, gpus_per_node)),
+        jobs=JobControl(reader, live, client),
         candidate_api_served=candidate_api_served,
     )
-    runs = manager.cache.declare(DynamoGraphDeploymentRun)
-    jobs = manager.cache.declare(Job)
+    manager.add(_controller(manager, reconciler))
+
+
+def _controller(manager: Manager, reconciler: RunReconciler) -> Controller:
+    runs = manager.cache.declare(DynamoGraphDeploymentRun, indexes=[_BY_UID])
 
     def runs_of_request(request: CachedObject) -> Iterable[ObjectKey]:
         for cache in runs:
@@ -80,29 +88,33 @@ def add_to(manager: Manager, settings: RunSettings, *, gpus: GpuDiscovery | None
                 yield run.key
 
     def run_of_pod(pod: CachedObject) -> Iterable[ObjectKey]:
-        reference = controller_ref(pod)
-        if reference is None:
-            return
-        for cache in jobs:
-            job = cache.informer.lister.find(ObjectKey(pod.key.namespace, reference.name))
-            owner = controller_ref(job) if job is not None else None
-            if owner is not None:
-                yield ObjectKey(pod.key.namespace, owner.name)
+        for cache in runs:
+            for run in cache.informer.lister.by_index(_BY_UID, pod.labels[RUN_UID_LABEL]):
+                yield run.key
 
     own_children = (ConfigMap, ServiceAccount, Role, RoleBinding)
     to_run = enqueue_owner(DynamoGraphDeploymentRun)
-    manager.add(
-        Controller(
-            DynamoGraphDeploymentRun,
-            name="run",
-            field_manager="dynamo-operator-run",
-            owns=[Job],
-            watches=[
-                Watch(DynamoGraphDeploymentRequest, enqueue=enqueue_mapped(runs_of_request)),
-                Watch(Pod, enqueue=enqueue_mapped(run_of_pod), labels=RUN_UID_LABEL),
-                *(Watch(kind, enqueue=to_run, labels=RUN_UID_LABEL) for kind in own_children),
-            ],
-            reconciler=reconciler,
-            max_concurrent_reconciles=_CONCURRENCY,
-        )
+    return Controller(
+        DynamoGraphDeploymentRun,
+        name="run",
+        field_manager=FIELD_MANAGER,
+        owns=[Job],
+        watches=[
+            Watch(DynamoGraphDeploymentRequest, enqueue=enqueue_mapped(runs_of_request)),
+            Watch(Pod, enqueue=enqueue_mapped(run_of_pod), labels=RUN_UID_LABEL),
+            *(Watch(kind, enqueue=to_run, labels=RUN_UID_LABEL) for kind in own_children),
+        ],
+        reconciler=reconciler,
+        max_concurrent_reconciles=_CONCURRENCY,
     )
+
+
+async def _serves_candidates(client: Client) -> bool:
+    """Ask anew each time, and by discovery: the CRD itself may not be readable."""
+    wanted = DynamoGraphDeploymentCandidate.resource_type
+    try:
+        answer = await client.request("GET", f"/apis/{wanted.api_version}")
+    except NotFoundError:
+        return False
+    resources = json.loads(answer.body).get("resources") or ()
+    return any(resource.get("name") == wanted.plural for resource in resources)

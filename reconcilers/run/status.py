@@ -1,7 +1,7 @@
 """The part of a Run's status that its controller owns: pure.
 
 The publisher owns the rest (progress, candidateRefs, lastProgressTime, message); server-side apply
-keeps the two apart, so every write here carries all of our fields and none of theirs.
+keeps the two apart, so every write here carries all of our fields and none of anybody else's.
 """
 
 from __future__ import annotations
@@ -10,15 +10,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from dynamo_operator.api.conditions import (
-    CompletedReason,
-    Condition,
-    ConditionType,
-    find_condition,
-    with_condition,
-)
+from dynamo_operator.api.conditions import CompletedReason, Condition, ConditionType
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRun, RunPhase
 from dynamo_operator.runtime.builtin_kinds import Job
+from dynamo_operator.runtime.conditions import find_condition, format_time, set_condition
 from reconcilers.run.outcome import job_condition
 
 _OWNED = (
@@ -30,7 +25,6 @@ _OWNED = (
     "startTime",
     "completionTime",
     "executionMessage",
-    "conditions",
 )
 _WAITING = frozenset(
     {
@@ -47,12 +41,9 @@ MESSAGE_LIMIT = 4096
 def owned_status(run: DynamoGraphDeploymentRun) -> dict[str, Any]:
     """Return our fields of the status as they are."""
     status = run.status.to_dict()
-    return {name: status[name] for name in _OWNED if name in status}
-
-
-def is_terminal(run: DynamoGraphDeploymentRun) -> bool:
-    """Whether the Run is over; nothing changes such a Run any more."""
-    return run.status.phase in (RunPhase.SUCCEEDED, RunPhase.FAILED)
+    owned = {name: status[name] for name in _OWNED if name in status}
+    completed = find_condition(run.status.conditions, ConditionType.COMPLETED)
+    return {**owned, "conditions": [completed.to_dict()]} if completed is not None else owned
 
 
 def recorded_ending(run: DynamoGraphDeploymentRun) -> tuple[CompletedReason, str] | None:
@@ -67,21 +58,19 @@ def waiting(
     run: DynamoGraphDeploymentRun, reason: CompletedReason, message: str, *, now: datetime
 ) -> dict[str, Any]:
     """Return the status of a Run that goes on; its phase never goes back."""
-    status = _with_condition(run, "False", reason, message, now)
-    started = run.status.phase == RunPhase.RUNNING or reason is CompletedReason.RUNNING
-    status["phase"] = str(RunPhase.RUNNING if started else RunPhase.PENDING)
-    status["executionMessage"] = message[:MESSAGE_LIMIT]
-    return status
+    is_running = run.status.phase == RunPhase.RUNNING or reason is CompletedReason.RUNNING
+    if is_running and reason is CompletedReason.PENDING:
+        reason = CompletedReason.RUNNING
+    phase = RunPhase.RUNNING if is_running else RunPhase.PENDING
+    return _status(run, phase, "False", reason, message, now)
 
 
 def ending(
     run: DynamoGraphDeploymentRun, reason: CompletedReason, message: str, *, now: datetime
 ) -> dict[str, Any]:
     """Return the status that records why a Run ends before its Job is gone."""
-    status = _with_condition(run, "False", reason, message, now)
-    status["phase"] = str(run.status.phase or RunPhase.PENDING)
-    status["executionMessage"] = message[:MESSAGE_LIMIT]
-    return status
+    phase = RunPhase(run.status.phase or RunPhase.PENDING)
+    return _status(run, phase, "False", reason, message, now)
 
 
 def ended(
@@ -92,42 +81,48 @@ def ended(
     *,
     now: datetime,
 ) -> dict[str, Any]:
-    """Return the terminal status; the times are the Job's own where it has them."""
-    status = _with_condition(run, "True", reason, message, now)
+    """Return the terminal status; Job and times are the Job's own where there is one."""
     succeeded = reason is CompletedReason.SUCCEEDED
-    status["phase"] = str(RunPhase.SUCCEEDED if succeeded else RunPhase.FAILED)
-    status["executionMessage"] = message[:MESSAGE_LIMIT]
+    phase = RunPhase.SUCCEEDED if succeeded else RunPhase.FAILED
+    status = _status(run, phase, "True", reason, message, now)
     started, completed = _job_times(job)
-    if started and "startTime" not in status:
-        status["startTime"] = started
-    status["completionTime"] = completed or timestamp(now)
+    if started:
+        status.setdefault("startTime", started)
+    if job is not None:
+        status.setdefault("jobRef", reference_to(job))
+    status["completionTime"] = completed or format_time(now)
     return status
 
 
-def timestamp(time: datetime) -> str:
-    """Return the RFC 3339 form with whole seconds that Kubernetes uses."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+def reference_to(job: Job) -> dict[str, str]:
+    """Return `jobRef` for a Job."""
+    return {"name": job.key.name, "uid": job.uid}
 
 
-def _with_condition(
+def _status(
     run: DynamoGraphDeploymentRun,
-    status: str,
+    phase: RunPhase,
+    completed: str,
     reason: CompletedReason,
     message: str,
     now: datetime,
 ) -> dict[str, Any]:
+    message = message[:MESSAGE_LIMIT]
     condition = Condition(
         type=ConditionType.COMPLETED,
-        status=status,
+        status=completed,
         reason=reason,
-        message=message[:MESSAGE_LIMIT],
+        message=message,
         observed_generation=run.generation,
     )
-    placed = with_condition(run.status.conditions, condition, now=timestamp(now))
+    conditions = [c for c in run.status.conditions if c.type == ConditionType.COMPLETED]
+    set_condition(conditions, condition, now=now)
     return {
         **owned_status(run),
         "observedGeneration": run.generation,
-        "conditions": [each.to_dict() for each in placed],
+        "phase": str(phase),
+        "executionMessage": message,
+        "conditions": [each.to_dict() for each in conditions],
     }
 
 

@@ -9,7 +9,7 @@ from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRun
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job
 from dynamo_operator.runtime.client import Client
 from informers.clock import Clock
-from reconcilers.run.status import ended, ending, owned_status, waiting
+from reconcilers.run.status import ended, ending, owned_status, reference_to, waiting
 
 
 class StatusWriter:
@@ -53,7 +53,7 @@ class StatusWriter:
     async def job_created(self, job: Job) -> None:
         """The Run's one Job is that one."""
         status = waiting(self.run, CompletedReason.PENDING, "", now=self._clock.now())
-        await self._write({**status, "jobRef": {"name": job.key.name, "uid": job.uid}})
+        await self._write({**status, "jobRef": reference_to(job)})
 
     async def _write(self, status: dict[str, Any]) -> None:
         if status != owned_status(self.run):

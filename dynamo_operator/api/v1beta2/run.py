@@ -6,12 +6,12 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
 from dynamo_operator.api.conditions import Condition, ConditionType
-from dynamo_operator.api.labels import GROUP
+from dynamo_operator.api.labels import GROUP, REQUEST_GENERATION_LABEL
 from dynamo_operator.api.schema import (
+    IMMUTABLE_SPEC,
     Integer,
     Presentation,
     PrinterColumn,
-    Rule,
     Schema,
     columns,
     condition_column,
@@ -28,11 +28,6 @@ class RunPhase(StrEnum):
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether nothing more will happen."""
-        return self in (RunPhase.SUCCEEDED, RunPhase.FAILED)
 
 
 class JobRef(KubeStruct):
@@ -130,8 +125,19 @@ class DynamoGraphDeploymentRun(KubeModel):
             PrinterColumn("Candidates", "integer", ".status.progress.published"),
             PrinterColumn("Evaluated", "integer", ".status.progress.evaluated"),
         ),
-        rules=(Rule("self.spec == oldSelf.spec", "spec is immutable", ".spec"),),
+        rules=(IMMUTABLE_SPEC,),
     )
 
     spec: Annotated[SearchSpec, Schema("The completed search; immutable.")]
     status: Annotated[RunStatus, Schema("What has become of the Run.")] = RunStatus()
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the Run is over; nothing changes such a Run any more."""
+        return self.status.phase in (RunPhase.SUCCEEDED, RunPhase.FAILED)
+
+    @property
+    def request_generation(self) -> int:
+        """Generation of the Request that the Run searches, 0 when its label does not say."""
+        text = self.labels.get(REQUEST_GENERATION_LABEL, "")
+        return int(text) if text.isdecimal() else 0

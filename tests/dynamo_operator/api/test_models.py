@@ -1,7 +1,6 @@
 import pytest
 from pydantic import ValidationError
 
-from dynamo_operator.api.conditions import Condition, find_condition, with_condition
 from dynamo_operator.api.v1beta1 import DynamoGraphDeployment
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, SearchSpec
 
@@ -88,22 +87,3 @@ def test_a_graph_of_components_is_read_and_unknown_fields_are_kept():
 def test_a_graph_of_another_shape_is_refused(wire, told):
     with pytest.raises(ValidationError, match=told):
         DynamoGraphDeployment.model_validate(wire)
-
-
-def test_a_condition_keeps_its_time_until_its_status_flips():
-    waiting = Condition(type="Completed", status="False", reason="Pending")
-    other = Condition(type="Other", status="True", last_transition_time="t0")
-
-    first = with_condition([other], waiting, now="t1")
-    same = with_condition(
-        first, Condition(type="Completed", status="False", reason="Run"), now="t2"
-    )
-    flipped = with_condition(same, Condition(type="Completed", status="True"), now="t3")
-
-    times = [
-        condition.last_transition_time
-        for conditions in (first, same, flipped)
-        if (condition := find_condition(conditions, "Completed"))
-    ]
-    assert times == ["t1", "t1", "t3"]
-    assert flipped[0] == other
