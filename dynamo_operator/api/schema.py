@@ -37,6 +37,11 @@ class Rule:
     field: str = ""
 
 
+IMMUTABLE_SPEC = Rule("dyn(self).spec == dyn(oldSelf).spec", "spec is immutable", ".spec")
+"""Rule of a kind whose `spec` is required. It stands on the root, which is always there; `dyn`,
+because a rule may not name a field of any content."""
+
+
 @dataclass(frozen=True, slots=True)
 class PrinterColumn:
     """A column of `kubectl get`."""

@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar
 from dynamo_operator.api.conditions import Condition, ConditionType
 from dynamo_operator.api.labels import GROUP
 from dynamo_operator.api.schema import (
+    IMMUTABLE_SPEC,
     Presentation,
     PrinterColumn,
-    Rule,
     Schema,
     columns,
     condition_column,
@@ -51,7 +51,7 @@ class DynamoGraphDeploymentCandidate(KubeModel):
             PrinterColumn("Backend", "string", ".spec.backendFramework"),
             condition_column(ConditionType.EVALUATED),
         ),
-        rules=(Rule("self.spec == oldSelf.spec", "spec is immutable", ".spec"),),
+        rules=(IMMUTABLE_SPEC,),
     )
 
     spec: Annotated[

@@ -83,7 +83,7 @@ GOOD = {
     "a KV fraction": load(kvCapacityFraction={"value": 1.5}),
     "a KV range": load(kvCapacityFraction={"range": {"min": 0.1, "max": 1.0}}),
     "a KV range of one point": load(kvCapacityFraction={"range": {"min": 0.5, "max": 0.5}}),
-    "an integral float": load(concurrency=10.0),
+    "an integral float": load(requestsPerSecond=10.0),
     "a trace": trace(),
     "a trace whose name has dots": trace(path="..a/b..c/d"),
     "a trace at double speed": trace(replay={"arrivalSpeedupRatio": 2}),
@@ -188,7 +188,7 @@ BAD = {
         "a goodput metric needs objective.sla",
     ),
     "goodput per GPU without a bound": (
-        spec_with(objective={"metric": "goodputPerGpu"}, aisimulate={"inputOverrides": {"a": 1}}),
+        spec_with(objective={"metric": "goodputPerGpu"}, rerun={"reason": "x"}),
         "a goodput metric needs objective.sla",
     ),
     "no evaluation": (
