@@ -10,7 +10,7 @@ from dynamo_operator.apiserver.cel import RuleSet
 from dynamo_operator.apiserver.schema import Schema, drop_nulls, is_embedded, unknown_fields
 from dynamo_operator.apiserver.schema_validation import Validator
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
-from dynamo_operator.apiserver.value_checks import compile_pattern
+from dynamo_operator.apiserver.value_checks import compile_pattern, type_error
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _UNSUPPORTED: Final = (
@@ -74,10 +74,58 @@ def unknown_keywords(source: Any, path: str) -> Iterator[str]:
                 yield from unknown_keywords(child, f"{below}[{position}]")
 
 
+_WORD_TYPES: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "enum", "required"), list),
+    **dict.fromkeys(("x-kubernetes-list-map-keys", "x-kubernetes-validations"), list),
+    **dict.fromkeys(("properties", "items", "not"), dict),
+    **dict.fromkeys(("type", "pattern", "format", "description"), str),
+    **dict.fromkeys(("x-kubernetes-list-type", "x-kubernetes-map-type"), str),
+    **dict.fromkeys(("minimum", "maximum", "multipleOf"), (int, float)),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), int),
+    **dict.fromkeys(("minProperties", "maxProperties"), int),
+    "additionalProperties": (dict, bool),
+}
+
+
+def _malformed(source: Any, path: str) -> Iterator[FieldError]:
+    """Keywords whose values have the wrong JSON type; nothing else can be said about those."""
+    if not isinstance(source, dict):
+        yield type_error(path, "object", source)
+        return
+    for word, value in source.items():
+        expected = _WORD_TYPES.get(word)
+        if expected is not None and value is not None and not isinstance(value, expected):
+            yield _invalid(f"{path}.{word}", value, "has the wrong JSON type for this keyword")
+    for below, child in _subschemas(source, path):
+        yield from _malformed(child, below)
+    for position, rule in enumerate(_as(list, source.get("x-kubernetes-validations"))):
+        if not isinstance(rule, dict) or not all(isinstance(v, (str, bool)) for v in rule.values()):
+            where = f"{path}.x-kubernetes-validations[{position}]"
+            yield _invalid(where, rule, "must be an object of texts")
+
+
+def _subschemas(source: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    for name, child in _as(dict, source.get("properties")).items():
+        yield f"{path}.properties[{name}]", child
+    for word in ("items", "not", "additionalProperties"):
+        if isinstance(source.get(word), dict):
+            yield f"{path}.{word}", source[word]
+    for word in ("allOf", "anyOf", "oneOf"):
+        for position, child in enumerate(_as(list, source.get(word))):
+            yield f"{path}.{word}[{position}]", child
+
+
+def _as(kind: type, value: Any) -> Any:
+    return value if isinstance(value, kind) else kind()
+
+
 def schema_errors(source: Any, path: str) -> list[FieldError]:
     """Return what keeps an `openAPIV3Schema` from being used, its rules included."""
     if not isinstance(source, Mapping) or not source:
         return [_required(path, "schemas are required")]
+    malformed = list(_malformed(source, path))
+    if malformed:
+        return malformed
     errors = list(_node_errors(source, path, "at the root"))
     if source.get("type") not in (None, "object"):
         errors.append(_invalid(f"{path}.type", source["type"], "must be object at the root"))

@@ -52,16 +52,16 @@ def encode(fields: FieldSet) -> dict[str, Any]:
     return root
 
 
-def decode(fields_v1: Mapping[str, Any] | None) -> FieldSet:
-    """Return the set that FieldsV1 describes."""
-    return frozenset(_decode(fields_v1 or {}, ()))
+def decode(fields_v1: Any) -> FieldSet:
+    """Return the set that FieldsV1 describes; what a client made up besides is left out."""
+    return frozenset(_decode(fields_v1, ())) if isinstance(fields_v1, dict) else EMPTY
 
 
 def _decode(node: Mapping[str, Any], path: Path) -> Iterator[Path]:
     for element, child in node.items():
         if element == ".":
             yield path
-        elif child:
+        elif isinstance(child, dict) and child:
             yield from _decode(child, (*path, element))
         else:
             yield (*path, element)

@@ -67,15 +67,15 @@ def read(obj: Mapping[str, Any] | None) -> Managed:
     metadata = (obj or {}).get("metadata") or {}
     entries = [
         ManagedEntry(
-            manager=item.get("manager", ""),
-            operation=item.get("operation", "Update"),
-            api_version=item.get("apiVersion", ""),
+            manager=str(item.get("manager", "")),
+            operation="Apply" if item.get("operation") == "Apply" else "Update",
+            api_version=str(item.get("apiVersion", "")),
             fields=field_sets.decode(item.get("fieldsV1")),
-            time=item.get("time"),
-            subresource=item.get("subresource", ""),
+            time=str(item["time"]) if item.get("time") else None,
+            subresource=str(item.get("subresource", "")),
         )
         for item in metadata.get("managedFields") or []
-        if item
+        if isinstance(item, dict) and item
     ]
     return {entry.id: entry for entry in entries}
 

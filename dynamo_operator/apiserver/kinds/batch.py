@@ -285,7 +285,7 @@ def _start_time_errors(job: Object, after: Mapping[str, Any], before: Mapping[st
 
 
 def _true_conditions(status: Mapping[str, Any]) -> set[str]:
-    return {c["type"] for c in status.get("conditions") or () if c.get("status") == "True"}
+    return {c.get("type", "") for c in status.get("conditions") or () if c.get("status") == "True"}
 
 
 def _shown(status: Mapping[str, Any]) -> list[str]:

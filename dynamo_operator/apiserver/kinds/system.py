@@ -7,6 +7,7 @@ from typing import Any, Final
 from dynamo_operator.apiserver import crds
 from dynamo_operator.apiserver.kinds import columns
 from dynamo_operator.apiserver.kinds.openapi import (
+    BYTES,
     CONDITIONS,
     FREE_OBJECT,
     INT32,
@@ -153,7 +154,32 @@ CRD: Final = kind(
         storedVersions=array(STRING),
     ),
 )
-_WEBHOOK: Final = {**FREE_OBJECT, "properties": {"name": STRING}}
+_WEBHOOK: Final = record(
+    name=STRING,
+    clientConfig=record(
+        url=STRING,
+        caBundle=BYTES,
+        service=record(namespace=STRING, name=STRING, path=STRING, port=INT32),
+    ),
+    rules=array(
+        record(
+            operations=array(STRING),
+            apiGroups=array(STRING),
+            apiVersions=array(STRING),
+            resources=array(STRING),
+            scope=STRING,
+        )
+    ),
+    failurePolicy=STRING,
+    matchPolicy=STRING,
+    namespaceSelector=LABEL_SELECTOR,
+    objectSelector=LABEL_SELECTOR,
+    sideEffects=STRING,
+    timeoutSeconds=INT32,
+    admissionReviewVersions=array(STRING),
+    reinvocationPolicy=STRING,
+    matchConditions=map_list("name", record(name=STRING, expression=STRING)),
+)
 WEBHOOK_CONFIGURATION: Final = kind(webhooks=map_list("name", _WEBHOOK))
 
 

@@ -327,6 +327,14 @@ class TestUpdates:
 
         assert "managedFields" not in reset["metadata"]
 
+    @pytest.mark.parametrize("entry", [1, {"manager": 1, "fieldsV1": []}, {"fieldsV1": {"f:a": 1}}])
+    def test_made_up_managed_fields_do_no_harm(self, entry):
+        live = update(None, widget(size=1))
+
+        changed = update(live, widget(size=2, metadata={"managedFields": [entry]}))
+
+        assert fields_of(changed, "editor", "Update") == {"f:spec": {"f:size": {}}}
+
     def test_many_writers_are_merged_into_ancient_changes(self):
         live = widget(labels={})
         for number in range(15):

@@ -242,6 +242,24 @@ def test_a_rule_that_cannot_be_evaluated_refuses_the_definition():
     )
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        obj(a=[]),
+        obj(a={"type": "integer", "minimum": "1"}),
+        {"type": "object", "properties": ["a"]},
+        obj(a={**STRING, "anyOf": [1]}),
+        obj(a={**STRING, "pattern": 1}),
+        obj(a={**STRING, "x-kubernetes-validations": ["self"]}),
+        {"type": ["object"]},
+    ],
+)
+def test_a_malformed_schema_is_refused_by_path(schema):
+    [error] = crds.validate_crd(crd(version(schema=schema)))
+
+    assert error.path.startswith("spec.versions[0].schema.openAPIV3Schema")
+
+
 class TestUpdates:
     @pytest.mark.parametrize(
         ("spec", "path"),
