@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from dynamo_operator.apiserver import status
+from dynamo_operator.apiserver.messages import to_json
 
 
 def parse_json(data: bytes, duplicate: Callable[[str], None] = lambda _: None) -> Any:
@@ -31,7 +32,10 @@ def parse_json(data: bytes, duplicate: Callable[[str], None] = lambda _: None) -
         return result
 
     try:
-        return json.loads(data, object_pairs_hook=pairs, parse_constant=_refuse_constant)
+        value = json.loads(data, object_pairs_hook=pairs, parse_constant=_refuse_constant)
+        if b"\\ud" in data.lower():
+            value = json.loads(to_json(value))  # half a surrogate pair becomes U+FFFD
+        return value
     except (ValueError, RecursionError) as error:
         raise status.bad_request(f"couldn't get version/kind; json parse error: {error}") from None
 

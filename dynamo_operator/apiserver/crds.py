@@ -36,10 +36,13 @@ def with_defaults(crd: Object) -> Object:
 
 def unknown_fields(crd: Object) -> Iterator[str]:
     """Yield the paths of unknown keywords in the schemas; other fields are typed."""
-    for position, version in enumerate((crd.get("spec") or {}).get("versions") or ()):
+    spec = crd.get("spec")
+    versions = spec.get("versions") if isinstance(spec, dict) else None
+    for position, version in enumerate(versions if isinstance(versions, list) else ()):
         path = f"spec.versions[{position}].schema.openAPIV3Schema"
         schema = version.get("schema") if isinstance(version, dict) else None
-        yield from unknown_keywords((schema or {}).get("openAPIV3Schema"), path)
+        if isinstance(schema, dict):
+            yield from unknown_keywords(schema.get("openAPIV3Schema"), path)
 
 
 def with_accepted_names(crd: Object, now: datetime) -> Object:

@@ -68,7 +68,7 @@ def _malformed(operation: Any) -> str:
     if not isinstance(operation, dict):
         return "an operation is an object"
     kind = operation.get("op")
-    if kind not in _OPERATIONS:
+    if not isinstance(kind, str) or kind not in _OPERATIONS:
         return f"op is {json.dumps(kind)}, one of {', '.join(sorted(_OPERATIONS))} is expected"
     for name in ("path", "from") if kind in _NEEDS_FROM else ("path",):
         pointer = operation.get(name)

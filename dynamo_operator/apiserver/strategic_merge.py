@@ -127,7 +127,10 @@ def _identity(item: Any, key: str) -> Any:
 def _key_of(item: Any, key: str) -> Any:
     if not isinstance(item, dict) or key not in item:
         raise StatusError(422, "Invalid", f"map: {item} does not contain declared merge key: {key}")
-    return item[key]
+    identity = item[key]
+    if isinstance(identity, (dict, list)):
+        raise StatusError(422, "Invalid", f"map: the merge key {key} of {item} is no scalar")
+    return identity
 
 
 def _unknown_directive(directive: Any) -> StatusError:
