@@ -48,7 +48,7 @@ class DynamoGraphDeploymentCandidate(KubeModel):
         columns=columns(
             PrinterColumn("Score", "number", ".status.metrics.score"),
             PrinterColumn("GPUs", "integer", ".status.metrics.usedGpus"),
-            PrinterColumn("Backend", "string", ".spec.backendFramework"),
+            PrinterColumn("Backend", "string", ".spec.parameters.backend"),
             condition_column(ConditionType.EVALUATED),
         ),
         rules=(IMMUTABLE_SPEC,),
