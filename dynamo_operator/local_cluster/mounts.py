@@ -175,7 +175,8 @@ def _mounts(
         inner = entry.get("subPath") or expand(entry.get("subPathExpr", ""), variables)
         if inner:
             source = _sub_path(source, inner)
-        mounts.append(Mount(str(source), entry["mountPath"].rstrip("/"), _is_read_only(entry)))
+        read_only = bool(entry.get("readOnly")) or volumes.is_read_only(pod, entry["name"])
+        mounts.append(Mount(str(source), entry["mountPath"].rstrip("/"), read_only))
     return tuple(sorted(mounts, key=lambda mount: mount.target.count("/")))
 
 
@@ -192,10 +193,6 @@ def _hosts_file(pod: Mapping[str, Any], directory: Path) -> Mount:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     path.chmod(0o644)
     return Mount(str(path), "/etc/hosts")
-
-
-def _is_read_only(entry: Mapping[str, Any]) -> bool:
-    return bool(entry.get("readOnly"))
 
 
 def _sub_path(source: Path, inner: str) -> Path:

@@ -82,14 +82,22 @@ class PodVolumes:
         Raises:
             VolumeError: the Pod has no such volume, or its claim is not played here.
         """
-        volume = next((v for v in pod["spec"].get("volumes") or () if v["name"] == name), None)
-        if volume is None:
-            raise VolumeError(f'volume "{name}" is not among the Pod\'s volumes')
+        volume = _volume(pod, name)
         if claim := volume.get("persistentVolumeClaim"):
             return self._claim(pod, claim["claimName"])
         if host_path := volume.get("hostPath"):
             return Path(host_path["path"])
         return self._directory / name
+
+    def is_read_only(self, pod: Mapping[str, Any], name: str) -> bool:
+        """Whether no container may write to a volume: one that mirrors objects, or says so.
+
+        Raises:
+            VolumeError: the Pod has no such volume.
+        """
+        volume = _volume(pod, name)
+        claim = volume.get("persistentVolumeClaim") or {}
+        return _is_written(volume) or bool(claim.get("readOnly"))
 
     async def set_up(self, pod: Mapping[str, Any]) -> None:
         """Make every volume; safe to repeat.
@@ -235,12 +243,19 @@ def write_atomically(
     The files lie in a dated directory to which `..data` points; what readers open are links through
     it. Returns whether anything changed.
 
+    Args:
+        directory: the volume.
+        files: its contents by relative path.
+        group: who may read every file whatever its mode, and owns it; None for no group.
+
     Raises:
         ValueError: a path leaves the volume.
     """
     for path in files:
         if path.startswith(("/", "..")) or ".." in Path(path).parts:
             raise ValueError(f"path {path!r} must stay inside the volume")
+    if group is not None:
+        files = {path: VolumeFile(file.data, file.mode | 0o440) for path, file in files.items()}
     data = directory / "..data"
     old = directory / os.readlink(data) if data.is_symlink() else None
     if old is not None and _holds(old, files):
@@ -251,7 +266,8 @@ def write_atomically(
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(file.data)
         target.chmod(file.mode)
-        _give_to_group(target, group)
+        if group is not None:
+            os.chown(target, -1, group)
     link = directory / "..data_tmp"
     link.unlink(missing_ok=True)
     link.symlink_to(new.name)
@@ -290,18 +306,23 @@ def _holds(directory: Path, files: Mapping[str, VolumeFile]) -> bool:
     )
 
 
+def _volume(pod: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    for volume in pod["spec"].get("volumes") or ():
+        if volume["name"] == name:
+            found: Mapping[str, Any] = volume
+            return found
+    raise VolumeError(f'volume "{name}" is not among the Pod\'s volumes')
+
+
 def _is_written(volume: Mapping[str, Any]) -> bool:
     return any(kind in volume for kind in ("projected", "configMap", "secret", "downwardAPI"))
 
 
 def _fs_group(pod: Mapping[str, Any]) -> int | None:
+    if os.geteuid() != 0:
+        return None  # only root can give files away
     group: int | None = (pod["spec"].get("securityContext") or {}).get("fsGroup")
     return group
-
-
-def _give_to_group(path: Path, group: int | None) -> None:
-    if group is not None and os.geteuid() == 0:
-        os.chown(path, -1, group)
 
 
 def _check_host_path(path: Path, kind: str) -> None:
@@ -322,7 +343,7 @@ def _make_empty_dir(target: Path, source: Mapping[str, Any], group: int | None) 
                 "tmpfs", str(target), "tmpfs", options=f"mode=777,size={limit or '50%'}"
             )
     target.chmod(0o777)
-    if group is not None and os.geteuid() == 0:
+    if group is not None:
         os.chown(target, -1, group)
         target.chmod(0o2777)
 

@@ -203,6 +203,36 @@ async def test_an_empty_directory_can_be_written_by_any_user(sources):
     assert sources.volumes.path(mounted, "v").stat().st_mode & 0o777 == 0o777
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_the_group_of_the_pod_may_read_every_file(sources):
+    sources.data["Secret", "s"] = {"key": b"k"}
+    volume = {"name": "v", "secret": {"secretName": "s", "defaultMode": 0o400}}
+    mounted = pod(volume, securityContext={"fsGroup": 2000})
+
+    await sources.volumes.set_up(mounted)
+    directory = sources.volumes.path(mounted, "v")
+    before = os.readlink(directory / "..data")
+    await sources.volumes.refresh(mounted)
+
+    found = (directory / "key").stat()
+    assert (found.st_gid, found.st_mode & 0o777) == (2000, 0o440)
+    assert os.readlink(directory / "..data") == before
+
+
+@pytest.mark.parametrize(
+    ("volume", "read_only"),
+    [
+        ({"configMap": {"name": "c"}}, True),
+        ({"projected": {"sources": []}}, True),
+        ({"emptyDir": {}}, False),
+        ({"persistentVolumeClaim": {"claimName": "models"}}, False),
+        ({"persistentVolumeClaim": {"claimName": "models", "readOnly": True}}, True),
+    ],
+)
+def test_volumes_that_mirror_objects_are_read_only(sources, volume, read_only):
+    assert sources.volumes.is_read_only(pod({"name": "v", **volume}), "v") is read_only
+
+
 def test_readers_never_see_a_mixture(tmp_path):
     write_atomically(tmp_path, {"a": VolumeFile(b"1", 0o644), "b": VolumeFile(b"1", 0o644)})
     held = os.open(tmp_path / "..data", os.O_PATH | os.O_DIRECTORY)
