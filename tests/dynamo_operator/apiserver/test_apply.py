@@ -333,7 +333,7 @@ class TestUpdates:
 
         changed = update(live, widget(size=2, metadata={"managedFields": [entry]}))
 
-        assert fields_of(changed, "editor", "Update") == {"f:spec": {"f:size": {}}}
+        assert "f:size" in fields_of(changed, "editor", "Update")["f:spec"]
 
     def test_many_writers_are_merged_into_ancient_changes(self):
         live = widget(labels={})
