@@ -8,6 +8,7 @@ from dynamo_operator.hardware.discovery import GpuDiscovery
 from dynamo_operator.images import PUBLIC_PLANNER_IMAGE, resolve_image_settings
 from dynamo_operator.runtime import Manager
 from dynamo_operator.runtime.client import Client
+from dynamo_operator.runtime.client.transport import fetch_text
 from dynamo_operator.runtime.manager import MANAGER_PERMISSIONS
 from dynamo_operator.runtime.permissions import Permission
 from informers.clock import Clock, Random, SystemClock, system_random
@@ -76,7 +77,7 @@ def build_manager(
         random=random or system_random(),
         name="dynamo-operator",
     )
-    gpus = GpuDiscovery(manager.uncached_reader, fetch=None, clock=manager.clock)
+    gpus = GpuDiscovery(manager.uncached_reader, fetch=fetch_text, clock=manager.clock)
     request.add_to(manager, history_limit=settings.run_history_limit, gpus=gpus)
     run.add_to(manager, run_settings(settings), gpus=gpus)
     return manager

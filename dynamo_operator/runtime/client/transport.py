@@ -187,6 +187,35 @@ class HttpTransport:
             return self._context
 
 
+async def fetch_text(url: str, *, timeout_seconds: float = 5.0, largest: int = 20 * 2**20) -> str:
+    """GET a plain page of a cluster's inside, e.g. an exporter's metrics, without credentials.
+
+    Args:
+        url: http or https.
+        timeout_seconds: for all of it.
+        largest: bytes after which the page is cut off.
+
+    Raises:
+        TransportError: no answer, or another status than 200.
+    """
+    timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=3.0)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
+            session.get(url, allow_redirects=False) as answer,
+        ):
+            if answer.status != 200:
+                raise TransportError(f"GET {url}: HTTP status {answer.status}, expected 200")
+            page = bytearray()
+            async for chunk in answer.content.iter_any():
+                page += chunk
+                if len(page) > largest:
+                    break
+            return page[:largest].decode("utf-8", errors="replace")
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise TransportError(f"GET {url}: {_described(error)}") from error
+
+
 @dataclass(slots=True)
 class _Sent:
     """Whether a request's head went out, noted by the HTTP library's trace."""

@@ -28,7 +28,7 @@ from dynamo_operator.runtime.client import (
     UnknownOutcomeError,
 )
 from dynamo_operator.runtime.client.credentials import StaticCredentials
-from dynamo_operator.runtime.client.transport import HttpTransport
+from dynamo_operator.runtime.client.transport import HttpTransport, fetch_text
 from informers.errors import ConnectionLostError
 from informers.objects import ObjectKey
 from tests.dynamo_operator.runtime.client.scripted_server import (
@@ -528,3 +528,26 @@ async def test_an_authority_file_that_is_missing_is_named():
     async with Client.connect(config) as client:
         with pytest.raises(ConfigError, match=r"/nowhere/ca\.crt: No such file"):
             await client.get(ConfigMap, KEY)
+
+
+async def test_a_plain_page_is_fetched_without_credentials_and_cut_where_it_is_too_long():
+    page = reply(200, b"metric 1\n" * 1000)
+    async with ScriptedServer([page]) as server:
+        text = await fetch_text(f"{server.url}/metrics", largest=18)
+
+    assert text == "metric 1\nmetric 1\n"
+    assert "authorization" not in server.received[0].headers
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        pytest.param(reply(500, {}), "HTTP status 500, expected 200", id="status"),
+        pytest.param(hang, "GET http", id="hangs"),
+        pytest.param(reset, "GET http", id="reset"),
+    ],
+)
+async def test_a_plain_page_that_is_not_to_be_had_says_so(answer, message):
+    async with ScriptedServer([answer]) as server:
+        with pytest.raises(TransportError, match=message):
+            await fetch_text(f"{server.url}/metrics", timeout_seconds=0.2)
