@@ -112,6 +112,7 @@ class _Planner:
         self._status: dict[str, Any] = deepcopy(job.status)
         self._events: list[tuple[str, str, str]] = []
         self._suspended = bool(job.spec.get("suspend"))
+        self._waits_for_failed = job.spec.get("podReplacementPolicy") == "Failed"
         self._active = [p for p in pods if not _has_ended(p) and not p.is_deleting]
         self._terminating = [p for p in pods if not _has_ended(p) and p.is_deleting]
         self._requeue: list[float] = []
@@ -157,7 +158,7 @@ class _Planner:
                 continue
             if _has_succeeded(pod):
                 lists["succeeded"].append(pod.uid)
-            elif _has_failed(pod):
+            elif _has_failed(pod) and (_has_ended(pod) or not self._waits_for_failed):
                 lists["failed"].append(pod.uid)
         self._status["uncountedTerminatedPods"] = {k: uids for k, uids in lists.items() if uids}
 
@@ -242,7 +243,11 @@ class _Planner:
 
     def _balance(self) -> tuple[tuple[Removal, ...], int]:
         wanted = 0 if self._suspended else self._wanted_active()
+        # Replacements may have to wait until what they replace has ended.
+        held = len(self._terminating) if self._waits_for_failed else 0
         surplus = len(self._active) - wanted
+        if surplus < 0:
+            surplus = min(surplus + held, 0)
         if surplus > 0:
             chosen = sorted(self._active, key=_worth)[:surplus]
             return tuple(Removal(pod, counts=False) for pod in chosen), 0

@@ -206,6 +206,17 @@ def test_a_deleted_pod_has_failed_and_is_replaced():
     assert planned.create == 1
 
 
+def test_a_replacement_can_wait_until_the_deleted_pod_has_ended():
+    waiting = job(backoffLimit=6, podReplacementPolicy="Failed")
+    later = NOW + timedelta(seconds=60)
+
+    going = plan(waiting, pod("a", deleting=True), now=later)
+    gone = plan(waiting, pod("a", "Failed", deleting=True), now=later)
+
+    assert (going.create, going.status["uncountedTerminatedPods"]) == (0, {})
+    assert (gone.create, gone.status["uncountedTerminatedPods"]) == (1, {"failed": ["a"]})
+
+
 def test_a_deleted_job_holds_no_pod():
     planned = plan(job(deleting=True), pod("a"), pod("b", "Failed"))
 
