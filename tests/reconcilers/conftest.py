@@ -11,6 +11,7 @@ from dynamo_operator.app import OperatorSettings, build_manager
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.runtime import Manager
 from dynamo_operator.runtime.builtin_kinds import Node
+from dynamo_operator.runtime.client import Client
 from dynamo_operator.testing.cluster import Cluster
 
 OPERATOR_IMAGE = "registry.lab/dynamo-operator:0.1.0"
@@ -22,25 +23,31 @@ GPU_NODE = Node.new(
         "nvidia.com/gpu.memory": "143771",
     },
 )
+with_garbage_collector = pytest.mark.parametrize("cluster", [("gc",)], indirect=True, ids=["gc"])
 
 Operator = Callable[..., AbstractAsyncContextManager[Manager]]
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
-    async with Cluster.start(crds=custom_resource_definitions()) as cluster:
+async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+    """A cluster with one GPU node; a parameter names the cluster's own controllers."""
+    controllers = getattr(request, "param", ())
+    crds = custom_resource_definitions()
+    async with Cluster.start(crds=crds, controllers=controllers) as cluster:
         await cluster.client.create(GPU_NODE)
         yield cluster
 
 
 @pytest.fixture
 def operator(cluster: Cluster) -> Operator:
-    """Start an operator for the length of a block; keywords are settings."""
+    """Start an operator for the length of a block; keywords are settings, `client` excepted."""
 
-    def start(**settings: object) -> AbstractAsyncContextManager[Manager]:
+    def start(
+        client: Client | None = None, **settings: object
+    ) -> AbstractAsyncContextManager[Manager]:
         resolved = OperatorSettings.model_validate({"operator_image": OPERATOR_IMAGE, **settings})
         manager = build_manager(
-            cluster.client, resolved, clock=cluster.clock, random=cluster.random
+            client or cluster.client, resolved, clock=cluster.clock, random=cluster.random
         )
         return manager.running()
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynamo_operator.admission.defaulting import complete
 from dynamo_operator.api.conditions import Condition, find_condition
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGraphDeploymentRun
-from dynamo_operator.runtime.builtin_kinds import Job, Pod
+from dynamo_operator.runtime.builtin_kinds import Event, Job, Pod
 from dynamo_operator.runtime.client import Client
+from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.testing.cluster import Cluster
 from informers.objects import ObjectKey
-from tests.builders import MODEL
+from reconcilers.request.plan import render_run
+from tests.builders import MODEL, exited
 
 NAMESPACE = "default"
 REQUEST_KEY = ObjectKey(NAMESPACE, "llama")
@@ -50,6 +53,76 @@ async def the_job(cluster: Cluster) -> Job:
     jobs = await cluster.eventually(lambda: cluster.client.list(Job, namespace=NAMESPACE))
     (job,) = jobs
     return job
+
+
+async def the_request(client: Client) -> DynamoGraphDeploymentRequest:
+    """The Request."""
+    return await client.get(DynamoGraphDeploymentRequest, REQUEST_KEY)
+
+
+async def request_that(
+    cluster: Cluster, predicate: Any, *, timeout: float = 10.0
+) -> DynamoGraphDeploymentRequest:
+    """Wait for the Request to be as the predicate says."""
+    return await cluster.eventually(lambda: the_request(cluster.client), predicate, timeout=timeout)
+
+
+async def run_that(
+    cluster: Cluster, predicate: Any, *, timeout: float = 10.0
+) -> DynamoGraphDeploymentRun:
+    """Wait for the only Run to be as the predicate says."""
+    return await cluster.eventually(lambda: the_run(cluster.client), predicate, timeout=timeout)
+
+
+async def plant_run(client: Client, **spec: Any) -> DynamoGraphDeploymentRun:
+    """Make a Request and its Run as a Request controller leaves them that died right after."""
+    request = await submit(client, **spec)
+    return await client.create(render_run(request, complete(request.spec)), owner=request)
+
+
+async def start_search(cluster: Cluster) -> tuple[Job, Pod]:
+    """Submit the Request and bring its execution to run."""
+    await submit(cluster.client)
+    job = await the_job(cluster)
+    pod = await start_pod(cluster.client, job)
+    await run_that(cluster, completed_with("Running", status="False"))
+    return job, pod
+
+
+async def finish_search(cluster: Cluster, job: Job, pod: Pod) -> None:
+    """Let the execution end well."""
+    await set_containers(cluster.client, pod, planner=exited(0), publisher=exited(0))
+    await end_job(cluster.client, job, "Complete")
+
+
+async def collect(client: Client, job: Job, *pods: Pod) -> None:
+    """End the foreground deletion of a Job: its Pods go, then the Job itself."""
+    for pod in pods:
+        await client.delete(Pod, pod.key, grace_period_seconds=0)
+    found = await client.find(Job, job.key)
+    if found is not None and found.uid == job.uid:
+        await client.patch(Job, job.key, {"metadata": {"finalizers": None}})
+
+
+async def is_going(client: Client, job: Job) -> bool:
+    """Whether a Job is gone or being deleted."""
+    found = await client.find(Job, job.key)
+    return found is None or found.is_deleting
+
+
+async def events_about(client: Client, obj: KubeModel) -> list[Event]:
+    """The events recorded about an object."""
+    events = await client.list(Event, namespace=NAMESPACE)
+    return [event for event in events if event.regarding.get("uid") == obj.uid]
+
+
+async def event_about(cluster: Cluster, obj: KubeModel, reason: str) -> Event:
+    """Wait for an event about an object."""
+    found = await cluster.eventually(
+        lambda: events_about(cluster.client, obj),
+        lambda events: any(event.reason == reason for event in events),
+    )
+    return next(event for event in found if event.reason == reason)
 
 
 def completed(obj: DynamoGraphDeploymentRun | DynamoGraphDeploymentRequest) -> Condition | None:
@@ -137,6 +210,14 @@ async def end_job(client: Client, job: Job, kind: str, reason: str = "") -> None
     if kind == "Complete":
         status |= {"completionTime": "2026-11-30T12:00:30Z", "succeeded": 1}
     await patch_status(client, Job, job.key, status)
+
+
+def creations(cluster: Cluster, resource: str) -> int:
+    """How many objects of a resource were ever created."""
+    return sum(
+        entry.verb == "create" and entry.resource == resource and entry.code == 201
+        for entry in cluster.audit.entries
+    )
 
 
 def writes(cluster: Cluster) -> list[str]:

@@ -9,20 +9,20 @@ import pytest
 from ruamel.yaml import YAML
 
 from dynamo_operator.aisimulate.document import dump_document
-from dynamo_operator.api.names import publisher_name
-from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGraphDeploymentRun
-from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job, Role
+from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRun
+from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job
 from dynamo_operator.testing.cluster import Cluster
 from informers.objects import ObjectKey, controller_ref
 from tests.builders import exited
 from tests.reconcilers.conftest import OPERATOR_IMAGE, Operator
 from tests.reconcilers.search import (
     NAMESPACE,
-    REQUEST_KEY,
     accepted_with,
     change,
+    collect,
     completed_with,
     end_job,
+    request_that,
     runs,
     set_containers,
     start_pod,
@@ -39,10 +39,7 @@ async def test_a_model_only_request_becomes_one_completed_run(cluster: Cluster, 
     async with operator():
         request = await submit(cluster.client)
         job = await the_job(cluster)
-        request = await cluster.eventually(
-            lambda: cluster.client.get(DynamoGraphDeploymentRequest, REQUEST_KEY),
-            accepted_with("RunCreated"),
-        )
+        request = await request_that(cluster, accepted_with("RunCreated"))
 
     run = await the_run(cluster.client)
     assert run.key.name == f"llama-g1-{request.uid.replace('-', '')[:6]}"
@@ -61,8 +58,9 @@ async def test_a_model_only_request_becomes_one_completed_run(cluster: Cluster, 
     owner = controller_ref(run)
     assert owner is not None
     assert owner.uid == request.uid
-    assert controller_ref(job) is not None
-    assert controller_ref(job).uid == run.uid
+    owner = controller_ref(job)
+    assert owner is not None
+    assert owner.uid == run.uid
 
 
 async def test_the_job_runs_exactly_what_status_says(cluster: Cluster, operator: Operator):
@@ -76,7 +74,9 @@ async def test_the_job_runs_exactly_what_status_says(cluster: Cluster, operator:
     recorded = run.status.execution_snapshot
     assert recorded is not None
     frozen = await cluster.client.get(ConfigMap, ObjectKey(NAMESPACE, recorded.name))
+    assert run.status.aisimulate is not None
     document = run.status.aisimulate.input
+    assert document is not None
     assert frozen.immutable
     assert frozen.uid == recorded.uid
     assert YAML(typ="safe", pure=True).load(frozen.data["input.yaml"]) == document
@@ -132,10 +132,7 @@ async def test_a_search_that_ends_well_is_told_on_run_and_request(
         await set_containers(cluster.client, pod, planner=exited(0), publisher=exited(0))
         await end_job(cluster.client, job, "Complete")
         run = await cluster.eventually(lambda: the_run(cluster.client), completed_with("Succeeded"))
-        await cluster.eventually(
-            lambda: cluster.client.get(DynamoGraphDeploymentRequest, REQUEST_KEY),
-            completed_with("Succeeded"),
-        )
+        await request_that(cluster, completed_with("Succeeded"))
 
     assert run.status.phase == "Succeeded"
     assert run.status.start_time == "2026-11-30T12:00:00Z"
@@ -149,14 +146,11 @@ async def test_a_finished_search_costs_no_write(cluster: Cluster, operator: Oper
         pod = await start_pod(cluster.client, job)
         await set_containers(cluster.client, pod, planner=exited(0), publisher=exited(0))
         await end_job(cluster.client, job, "Complete")
-        await cluster.eventually(
-            lambda: cluster.client.get(DynamoGraphDeploymentRequest, REQUEST_KEY),
-            completed_with("Succeeded"),
-        )
+        await request_that(cluster, completed_with("Succeeded"))
     before = len(writes(cluster))
     for _ in range(3):  # a restarted operator looks at everything anew
         async with operator():
-            await asyncio.sleep(3600)
+            await asyncio.sleep(900)
 
     assert writes(cluster)[before:] == []
 
@@ -175,8 +169,7 @@ async def test_a_new_generation_supersedes_the_running_one(cluster: Cluster, ope
             lambda job: job is None or job.is_deleting,
         )
         assert len(await runs(cluster.client)) == 1
-        await cluster.client.delete(type(pod), pod.key, grace_period_seconds=0)
-        await _collect(cluster, first_job)
+        await collect(cluster.client, first_job, pod)
         first, second = await cluster.eventually(
             lambda: runs(cluster.client), lambda found: len(found) == 2
         )
@@ -195,37 +188,9 @@ async def test_a_deleted_run_is_a_cancelled_search(cluster: Cluster, operator: O
         await submit(cluster.client)
         await the_job(cluster)
         run = await the_run(cluster.client)
-        await cluster.eventually(
-            lambda: cluster.client.get(DynamoGraphDeploymentRequest, REQUEST_KEY),
-            accepted_with("RunCreated"),
-        )
+        await request_that(cluster, accepted_with("RunCreated"))
         await cluster.client.delete(DynamoGraphDeploymentRun, run.key, uid=run.uid)
-        await cluster.eventually(
-            lambda: cluster.client.get(DynamoGraphDeploymentRequest, REQUEST_KEY),
-            accepted_with("RunDeleted"),
-        )
+        await request_that(cluster, accepted_with("RunDeleted"))
         assert await runs(cluster.client) == []
         await change(cluster.client, rerun={"reason": "search again"})
         await cluster.eventually(lambda: runs(cluster.client))
-
-
-async def test_drift_of_the_publishers_rights_is_mended(cluster: Cluster, operator: Operator):
-    async with operator():
-        await submit(cluster.client)
-        await the_job(cluster)
-        run = await the_run(cluster.client)
-        key = ObjectKey(NAMESPACE, publisher_name(run.uid))
-        wanted = (await cluster.client.get(Role, key)).rules
-        more = [*wanted, {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
-        await cluster.client.patch(Role, key, {"rules": more})
-
-        await cluster.eventually(
-            lambda: cluster.client.get(Role, key), lambda role: role.rules == wanted
-        )
-
-
-async def _collect(cluster: Cluster, job: Job) -> None:
-    """End a foreground deletion, as the garbage collector does once no dependent is left."""
-    found = await cluster.client.find(Job, job.key)
-    if found is not None:
-        await cluster.client.patch(Job, job.key, {"metadata": {"finalizers": None}})
