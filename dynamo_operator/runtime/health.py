@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from dynamo_operator.runtime.client.rest import HttpRequest, HttpResponse
+from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
 from dynamo_operator.runtime.http_server import HttpServer
 
 HealthCheck = Callable[[], Awaitable[None]]

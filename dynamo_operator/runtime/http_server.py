@@ -13,7 +13,7 @@ from typing import Final, Self
 import structlog
 from aiohttp import web
 
-from dynamo_operator.runtime.client.rest import HttpRequest, HttpResponse
+from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
 
 Handler = Callable[[HttpRequest], Awaitable[HttpResponse]]
 

@@ -26,7 +26,7 @@ from dynamo_operator.runtime.builder import ControllerParts, build
 from dynamo_operator.runtime.cache import Cache, CacheSyncError
 from dynamo_operator.runtime.cached_reader import CachedReader
 from dynamo_operator.runtime.client.client import Client
-from dynamo_operator.runtime.client.rest import HttpRequest, HttpResponse
+from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
 from dynamo_operator.runtime.client.uncached_reader import UncachedReader
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.event_recorder import EventRecorder

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from dynamo_operator.apiserver.api_server import ApiServer
 from dynamo_operator.apiserver.messages import ADMIN, ByteStream, Request, Response, UserInfo
 from dynamo_operator.runtime.client.errors import DeadlineExceededError, TransportError
-from dynamo_operator.runtime.client.rest import HttpRequest, HttpResponse, HttpStream
+from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse, HttpStream
 
 
 class InProcessTransport:

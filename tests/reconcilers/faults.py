@@ -10,7 +10,7 @@ from typing import Literal
 
 from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.client.errors import TransportError
-from dynamo_operator.runtime.client.rest import HttpRequest, HttpResponse, HttpStream, Transport
+from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse, HttpStream, Transport
 from dynamo_operator.testing.cluster import Cluster
 from dynamo_operator.testing.in_process_transport import InProcessTransport
 

@@ -29,14 +29,9 @@ from dynamo_operator.runtime.client.errors import (
     UnauthorizedError,
     UnknownOutcomeError,
 )
+from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse, HttpStream, Transport
 from dynamo_operator.runtime.client.reader import Reader
-from dynamo_operator.runtime.client.rest import (
-    HttpRequest,
-    HttpResponse,
-    HttpStream,
-    RequestObserver,
-    Transport,
-)
+from dynamo_operator.runtime.client.rest import RequestObserver
 from dynamo_operator.runtime.client.tls import TlsConfig
 from dynamo_operator.runtime.client.uncached_reader import UncachedReader
 from dynamo_operator.runtime.client.writes import PatchType, Write, WriteObserver

@@ -13,6 +13,7 @@ from dynamo_operator.runtime.client.config import ClientConfig
 from dynamo_operator.runtime.client.errors import (
     UnknownOutcomeError,
 )
+from dynamo_operator.runtime.client.http import Transport
 from dynamo_operator.runtime.client.list_watch import ClientListWatch
 from dynamo_operator.runtime.client.paths import (
     Labels,
@@ -21,11 +22,7 @@ from dynamo_operator.runtime.client.paths import (
     selector_query,
 )
 from dynamo_operator.runtime.client.reader import M
-from dynamo_operator.runtime.client.rest import (
-    RequestObserver,
-    RestClient,
-    Transport,
-)
+from dynamo_operator.runtime.client.rest import RequestObserver, RestClient
 from dynamo_operator.runtime.client.uncached_reader import Kind, LiveReader
 from dynamo_operator.runtime.client.writes import (
     PatchType,

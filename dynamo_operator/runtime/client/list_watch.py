@@ -12,7 +12,8 @@ from contextlib import (
 
 from dynamo_operator.runtime.client import codec
 from dynamo_operator.runtime.client.errors import ApiError, ClientError, TransportError
-from dynamo_operator.runtime.client.rest import HttpRequest, HttpStream, RestClient
+from dynamo_operator.runtime.client.http import HttpRequest, HttpStream
+from dynamo_operator.runtime.client.rest import RestClient
 from dynamo_operator.runtime.client.statuses import is_expired
 from informers.errors import ConnectionLostError, ExpiredError, ListWatchError
 from informers.events import WatchEvent

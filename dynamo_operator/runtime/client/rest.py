@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 from dynamo_operator.runtime.client.credentials import Credentials
 from dynamo_operator.runtime.client.errors import (
@@ -16,6 +15,7 @@ from dynamo_operator.runtime.client.errors import (
     TransportError,
     UnknownOutcomeError,
 )
+from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse, HttpStream, Transport
 from dynamo_operator.runtime.client.statuses import error_of_response
 from informers.clock import Clock, Random, SystemClock, system_random
 
@@ -27,68 +27,6 @@ _MOST_FAULT_RETRIES = 3
 _FIRST_DELAY_SECONDS = 0.25
 _LONGEST_DELAY_SECONDS = 5.0
 _TRANSIENT_CODES = frozenset({500, 502, 503, 504})
-
-
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
-    """One request as a transport sends it.
-
-    `path` begins with a slash and is percent-encoded already; `query` is not. The representation
-    shows neither headers nor body: both can hold secrets.
-    """
-
-    method: str
-    path: str
-    query: Sequence[tuple[str, str]] = ()
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    body: bytes | None = field(default=None, repr=False)
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.path}"
-
-
-@dataclass(frozen=True, slots=True)
-class HttpResponse:
-    """A whole answer; header names are in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes = field(repr=False)
-
-
-class HttpStream(Protocol):
-    """An answer whose body arrives piece by piece."""
-
-    @property
-    def status(self) -> int:
-        """HTTP status."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Headers, names in lower case."""
-
-    def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the body as it arrives; raises TransportError when the connection breaks."""
-
-    async def read(self) -> bytes:
-        """Return the whole body, for answers that turn out to be errors."""
-
-
-class Transport(Protocol):
-    """Carries requests to one API server. It neither retries nor looks at a status.
-
-    Every fault is a TransportError, whose `sent` says whether the server may have received the
-    request.
-    """
-
-    async def send(self, request: HttpRequest, *, timeout_seconds: float) -> HttpResponse:
-        """Return the answer, or raise DeadlineExceededError when it takes longer."""
-
-    def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[HttpStream]:
-        """Open an answer of any length; leaving the context drops the connection."""
-
-    async def close(self) -> None:
-        """Close all connections; harmless when repeated."""
 
 
 RequestObserver = Callable[[str, str, str, float], None]

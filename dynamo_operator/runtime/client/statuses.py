@@ -27,7 +27,7 @@ from dynamo_operator.runtime.client.errors import (
 )
 
 if TYPE_CHECKING:
-    from dynamo_operator.runtime.client.rest import HttpRequest, HttpResponse
+    from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
 
 LONGEST_RETRY_AFTER_SECONDS = 300.0
 

@@ -16,7 +16,7 @@ import aiohttp
 from yarl import URL
 
 from dynamo_operator.runtime.client.errors import DeadlineExceededError, TransportError
-from dynamo_operator.runtime.client.rest import HttpRequest, HttpResponse, HttpStream
+from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse, HttpStream
 from dynamo_operator.runtime.client.tls import client_context
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import Any, cast, overload
 
 from dynamo_operator.runtime.client import codec
 from dynamo_operator.runtime.client.errors import GoneError, NotFoundError, TransportError
+from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
 from dynamo_operator.runtime.client.paths import (
     Labels,
     object_path,
@@ -16,12 +17,7 @@ from dynamo_operator.runtime.client.paths import (
     selector_query,
 )
 from dynamo_operator.runtime.client.reader import M
-from dynamo_operator.runtime.client.rest import (
-    DEFAULT_TIMEOUT_SECONDS,
-    HttpRequest,
-    HttpResponse,
-    RestClient,
-)
+from dynamo_operator.runtime.client.rest import DEFAULT_TIMEOUT_SECONDS, RestClient
 from dynamo_operator.runtime.models import KubeModel
 from informers.objects import CachedObject, ObjectKey, ResourceType
 

@@ -87,4 +87,4 @@ async def test_custom_objects_obey_their_schema():
             await custom.create_namespaced_custom_object(*place, bad)
 
     assert refused.value.status == 422
-    assert "spec.workload.static.inputTokens" in refused.value.body
+    assert "spec.workload.static.inputTokens" in str(refused.value.body)

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 import trustme
 
-from dynamo_operator.runtime.client.rest import HttpResponse
+from dynamo_operator.runtime.client.http import HttpResponse
 from dynamo_operator.runtime.http_server import HttpServer, ServingCertificate
 from dynamo_operator.testing.polling import eventually
 
