@@ -76,11 +76,12 @@ class RunReconciler:
         except EndingError as end:
             return await self._end(status, end.reason, str(end))
         except WaitingError as wait:
-            return await self._wait(status, wait.reason, wait.message, wait.retry_seconds)
+            await self._tell_waiting(status, wait.reason, wait.message)
+            return Result.requeue(after=wait.retry_seconds)
         except ForbiddenError as error:
             # A quota, or a right that is missing for now: say so, and look again slowly.
-            pending = CompletedReason.PENDING
-            return await self._wait(status, pending, error.message, _RETRY_SECONDS)
+            await self._tell_waiting(status, CompletedReason.PENDING, error.message)
+            return Result.requeue(after=_RETRY_SECONDS)
 
     async def _advance(self, status: StatusWriter) -> Result:
         run = status.run
@@ -117,9 +118,14 @@ class RunReconciler:
                 start_time = job.status.get("startTime")
                 await status.waiting(CompletedReason.RUNNING, "", start_time=start_time)
                 return Result.done()
-            case Running(problem=problem):
-                problem = problem or await self._jobs.warning_about(job)
-                return await self._wait(status, CompletedReason.PENDING, problem, _POLL_SECONDS)
+            case Running(problem=problem) if problem:
+                await self._tell_waiting(status, CompletedReason.PENDING, problem)
+                return Result.done()
+            case Running():
+                # Only events may say why; they are not watched.
+                problem = await self._jobs.warning_about(job)
+                await self._tell_waiting(status, CompletedReason.PENDING, problem)
+                return Result.requeue(after=_POLL_SECONDS)
 
     async def _judge(self, job: Job) -> Verdict:
         pod = await self._jobs.pod_of(job)
@@ -151,19 +157,15 @@ class RunReconciler:
                 _RETRY_SECONDS,
             )
 
-    async def _wait(
-        self, status: StatusWriter, reason: CompletedReason, problem: str, retry_seconds: float
-    ) -> Result:
-        if problem and problem != status.run.status.execution_message:
+    async def _tell_waiting(
+        self, status: StatusWriter, reason: CompletedReason, problem: str
+    ) -> None:
+        run = status.run
+        if problem and problem != run.status.execution_message:
             self._events.record(
-                status.run,
-                type="Warning",
-                reason="ExecutionWaiting",
-                action="Execute",
-                note=problem,
+                run, type="Warning", reason="ExecutionWaiting", action="Execute", note=problem
             )
         await status.waiting(reason, problem)
-        return Result.requeue(after=retry_seconds)
 
     async def _end(self, status: StatusWriter, reason: CompletedReason, message: str) -> Result:
         """End a Run whose Job must go first; the recorded reason survives a restart."""

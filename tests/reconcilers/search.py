@@ -71,7 +71,11 @@ async def run_that(
     cluster: Cluster, predicate: Any, *, timeout: float = 10.0
 ) -> DynamoGraphDeploymentRun:
     """Wait for the only Run to be as the predicate says."""
-    return await cluster.eventually(lambda: the_run(cluster.client), predicate, timeout=timeout)
+
+    def holds(found: list[DynamoGraphDeploymentRun]) -> bool:
+        return len(found) == 1 and predicate(found[0])
+
+    return (await cluster.eventually(lambda: runs(cluster.client), holds, timeout=timeout))[0]
 
 
 async def plant_run(client: Client, **spec: Any) -> DynamoGraphDeploymentRun:
