@@ -209,7 +209,8 @@ class EventRecorder:
 
     async def _flush_ended_series(self) -> None:
         now = self._clock.monotonic()
-        ended = [o for o, s in self._series.items() if now - s.last_seen_at >= _SERIES_END_SECONDS]
+        # The same sum as of the timer: a difference may round to less, and the wait be no wait.
+        ended = [o for o, s in self._series.items() if s.last_seen_at + _SERIES_END_SECONDS <= now]
         for occurrence in ended:
             series = self._series.pop(occurrence)
             if series.count != series.written_count:

@@ -161,6 +161,18 @@ async def test_a_repeat_after_the_end_of_a_series_is_a_new_event(bench):
     assert bench.writer.patched == []
 
 
+@pytest.mark.timeout(10)
+async def test_the_wait_for_the_end_of_a_series_ends_whatever_times_round_to(bench):
+    async with running(bench.recorder):
+        await asyncio.sleep(152.3)  # 360 s later, the difference of the times is less than 360
+        bench.recorder.record(OBJECT, **TEXT)
+        await asyncio.sleep(361)
+        bench.recorder.record(OBJECT, **TEXT)
+        await asyncio.sleep(1)
+
+    assert len(bench.writer.created) == 2
+
+
 async def test_a_long_series_is_refreshed_every_half_hour(bench):
     async with running(bench.recorder):
         for _ in range(65):
