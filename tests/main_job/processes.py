@@ -39,12 +39,12 @@ def processes_of(pod: Pod, container: str) -> list[Process]:
     first = _first_pid(pod, container)
     if first is None:
         return []
-    table = [found for entry in Path("/proc").glob("[0-9]*") if (found := _read(entry))]
+    table = [process for entry in Path("/proc").glob("[0-9]*") if (process := _read(entry))]
     family = {first}
     found = [process for process in table if process.pid == first]
-    while more := [p for p in table if p.parent in family and p.pid not in family]:
-        family |= {process.pid for process in more}
-        found += more
+    while children := [p for p in table if p.parent in family and p.pid not in family]:
+        family |= {process.pid for process in children}
+        found += children
     return found
 
 

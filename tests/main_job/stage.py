@@ -101,13 +101,15 @@ class Stage:
         return sorted(found, key=lambda run: run.labels["nvidia.com/dgdr-request-generation"])
 
     async def run_that(
-        self, holds: Callable[[DynamoGraphDeploymentRun], object], *, index: int = 0
+        self,
+        holds: Callable[[DynamoGraphDeploymentRun], object],
+        *,
+        index: int = 0,
+        timeout: float = PATIENCE_SECONDS,
     ) -> DynamoGraphDeploymentRun:
         """Wait until the Run of that index is like that."""
         runs = await eventually(
-            self.runs,
-            lambda runs: len(runs) > index and holds(runs[index]),
-            timeout=PATIENCE_SECONDS,
+            self.runs, lambda runs: len(runs) > index and holds(runs[index]), timeout=timeout
         )
         return runs[index]
 
@@ -151,6 +153,12 @@ def completed_with(reason: str) -> Callable[[Any], bool]:
         return condition is not None and (condition.status, condition.reason) == ("True", reason)
 
     return holds
+
+
+def is_completed(obj: Any) -> bool:
+    """Whether a Run or Request is over, however it ended."""
+    condition = find_condition(obj.status.conditions, "Completed")
+    return condition is not None and condition.status == "True"
 
 
 @asynccontextmanager

@@ -1,0 +1,132 @@
+"""A real search, twice, and everything that can be known of it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dynamo_operator.api.v1beta2 import (
+    DynamoGraphDeploymentCandidate,
+    DynamoGraphDeploymentRequest,
+    DynamoGraphDeploymentRun,
+)
+from dynamo_operator.cli.local import image_map
+from dynamo_operator.planner.environment import PlannerEnvironment
+from dynamo_operator.planner.install import install
+from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job, Pod
+from dynamo_operator.testing.polling import eventually
+from informers.objects import ObjectKey
+from tests.main_job.stage import KEY, NAMESPACE, Stage, is_completed, stage
+
+MODEL = "meta-llama/Meta-Llama-3.1-8B"
+BUDGET = 8
+SPEC: dict[str, Any] = {
+    "model": {"name": MODEL},
+    "hardware": {"gpu": {"sku": "h200_sxm", "budget": BUDGET}},
+    "aisimulate": {
+        "inputOverrides": {
+            "optimizer": {"algorithm": "random", "max_trials": 6, "parallelism": 2, "seed": 7},
+            "dgdr_run": {"snapshot_interval_seconds": 1},
+        }
+    },
+}
+_SEARCH_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One finished search.
+
+    `recommendation` is AISimulate's own account, read from the planner's output volume.
+    """
+
+    run: DynamoGraphDeploymentRun
+    job: Job
+    pod: Pod
+    config_map: ConfigMap
+    candidates: list[DynamoGraphDeploymentCandidate]
+    recommendation: Path
+
+    @property
+    def ranked(self) -> list[dict[str, Any]]:
+        """AISimulate's candidates in its final order."""
+        account = json.loads(self.recommendation.read_text(encoding="utf-8"))
+        by_id = {candidate["candidate_id"]: candidate for candidate in account["candidates"]}
+        return [by_id[candidate_id] for candidate_id in account["views"]["top_n"]]
+
+
+@dataclass(frozen=True, slots=True)
+class RealSearch:
+    """A model-only Request, searched, and searched again with the same seed."""
+
+    planner: PlannerEnvironment
+    submitted: DynamoGraphDeploymentRequest
+    request: DynamoGraphDeploymentRequest
+    first: Search
+    second: Search
+
+
+def search_twice(directory: Path) -> RealSearch:
+    """Play the main job on a cluster of its own."""
+    planner = install(os.environ)
+    return asyncio.run(_search_twice(planner, directory))
+
+
+async def _search_twice(planner: PlannerEnvironment, directory: Path) -> RealSearch:
+    images = image_map(planner, offline=True)
+    async with stage(directory / "cluster", images) as made:
+        request = DynamoGraphDeploymentRequest.new(KEY.name, namespace=NAMESPACE, spec=SPEC)
+        submitted = await made.client.create(request)
+        first = await _search(made, directory, 0)
+        mirrored = await eventually(made.request, is_completed)
+        again = {"spec": {"rerun": {"reason": "the same once more"}}}
+        await made.client.patch(DynamoGraphDeploymentRequest, KEY, again)
+        second = await _search(made, directory, 1)
+    return RealSearch(planner, submitted, mirrored, first, second)
+
+
+async def _search(made: Stage, directory: Path, index: int) -> Search:
+    target = directory / f"recommendation-{index}.json"
+    async with asyncio.timeout(_SEARCH_SECONDS), asyncio.TaskGroup() as tasks:
+        saving = tasks.create_task(_save_recommendation(directory / "cluster", target))
+        run = await made.run_that(is_completed, index=index, timeout=_SEARCH_SECONDS)
+        saving.cancel()
+    assert run.status.job_ref is not None, run.status
+    assert run.status.execution_snapshot is not None
+    pods = await made.client.list(Pod, namespace=NAMESPACE, labels={_RUN_UID: run.uid})
+    return Search(
+        run=run,
+        job=await made.client.get(Job, ObjectKey(NAMESPACE, run.status.job_ref.name)),
+        pod=pods[0],
+        config_map=await made.client.get(
+            ConfigMap, ObjectKey(NAMESPACE, run.status.execution_snapshot.name)
+        ),
+        candidates=[
+            await made.client.get(
+                DynamoGraphDeploymentCandidate, ObjectKey(NAMESPACE, reference.name)
+            )
+            for reference in run.status.candidate_refs
+        ],
+        recommendation=target,
+    )
+
+
+_RUN_UID = "nvidia.com/dgdr-run-uid"
+
+
+async def _save_recommendation(cluster: Path, target: Path) -> None:
+    """Copy AISimulate's account whenever it changes: the volume goes with the last container."""
+    while True:
+        _copy_recommendation(cluster, target)
+        await asyncio.sleep(0.05)
+
+
+def _copy_recommendation(cluster: Path, target: Path) -> None:
+    for file in cluster.glob("node/pods/*/volumes/output/recommendation.json"):
+        with contextlib.suppress(FileNotFoundError):
+            target.write_bytes(file.read_bytes())
