@@ -30,12 +30,15 @@ SPEC: dict[str, Any] = {
     "hardware": {"gpu": {"sku": "h200_sxm", "budget": BUDGET}},
     "aisimulate": {
         "inputOverrides": {
-            "optimizer": {"algorithm": "random", "max_trials": 6, "parallelism": 2, "seed": 7},
+            "optimizer": {"algorithm": "random", "max_trials": 5, "parallelism": 2, "seed": 7},
             "dgdr_run": {"snapshot_interval_seconds": 1},
         }
     },
 }
 _SEARCH_SECONDS = 300.0
+_COPY_EVERY_SECONDS = 0.05
+_COPIES_PER_LOOK = 20
+_RUN_UID = "nvidia.com/dgdr-run-uid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +95,11 @@ async def _search_twice(planner: PlannerEnvironment, directory: Path) -> RealSea
 
 async def _search(made: Stage, directory: Path, index: int) -> Search:
     target = directory / f"recommendation-{index}.json"
-    async with asyncio.timeout(_SEARCH_SECONDS), asyncio.TaskGroup() as tasks:
-        saving = tasks.create_task(_save_recommendation(directory / "cluster", target))
-        run = await made.run_that(is_completed, index=index, timeout=_SEARCH_SECONDS)
-        saving.cancel()
+    async with asyncio.timeout(_SEARCH_SECONDS):
+        while (run := await _completed_run(made, index)) is None:
+            for _ in range(_COPIES_PER_LOOK):  # a look costs the search more than a copy
+                _copy_recommendation(directory / "cluster", target)
+                await asyncio.sleep(_COPY_EVERY_SECONDS)
     assert run.status.job_ref is not None, run.status
     assert run.status.execution_snapshot is not None
     pods = await made.client.list(Pod, namespace=NAMESPACE, labels={_RUN_UID: run.uid})
@@ -116,17 +120,13 @@ async def _search(made: Stage, directory: Path, index: int) -> Search:
     )
 
 
-_RUN_UID = "nvidia.com/dgdr-run-uid"
-
-
-async def _save_recommendation(cluster: Path, target: Path) -> None:
-    """Copy AISimulate's account whenever it changes: the volume goes with the last container."""
-    while True:
-        _copy_recommendation(cluster, target)
-        await asyncio.sleep(0.05)
+async def _completed_run(made: Stage, index: int) -> DynamoGraphDeploymentRun | None:
+    runs = await made.runs()
+    return runs[index] if len(runs) > index and is_completed(runs[index]) else None
 
 
 def _copy_recommendation(cluster: Path, target: Path) -> None:
+    """Copy AISimulate's account while it is there: the volume goes with the last container."""
     for file in cluster.glob("node/pods/*/volumes/output/recommendation.json"):
         with contextlib.suppress(FileNotFoundError):
             target.write_bytes(file.read_bytes())
