@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from dynamo_operator.apiserver.messages import UserInfo
 
 WRITE_VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_METHODS = {  # of what an audit event calls by its verb only
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +96,36 @@ class AuditEntry:
             event["objectRef"] = {k: v for k, v in reference.items() if v}
         return event
 
+    @classmethod
+    def from_json(cls, event: Mapping[str, Any]) -> AuditEntry:
+        """Read an audit.k8s.io/v1 Event, of any level and any server."""
+        asking, reference = _user_info(event["user"]), event.get("objectRef", {})
+        impersonated, status = event.get("impersonatedUser"), event.get("responseStatus", {})
+        uri = urlsplit(event["requestURI"])
+        return cls(
+            audit_id=event["auditID"],
+            stage=event["stage"],
+            received=_moment(event["requestReceivedTimestamp"]),
+            answered=_moment(event["stageTimestamp"]),
+            user=_user_info(impersonated) if impersonated else asking,
+            impersonated_by=asking if impersonated else None,
+            verb=event["verb"],
+            method=_METHODS.get(event["verb"], event["verb"].upper()),
+            request_uri=event["requestURI"],
+            group=reference.get("apiGroup", ""),
+            version=reference.get("apiVersion", ""),
+            resource=reference.get("resource", ""),
+            subresource=reference.get("subresource", ""),
+            namespace=reference.get("namespace", ""),
+            name=reference.get("name", ""),
+            object_uid=reference.get("uid", ""),
+            code=status.get("code", 0),
+            reason=status.get("reason", ""),
+            user_agent=event.get("userAgent", ""),
+            source_address=next(iter(event.get("sourceIPs") or []), ""),
+            dry_run="dryRun" in parse_qs(uri.query),
+        )
+
 
 class AuditLog:
     """Keeps entries in memory, and passes each on as a JSON line.
@@ -111,13 +152,20 @@ class AuditLog:
 
     def writes(self, *, user: str = "", user_agent: str = "") -> list[AuditEntry]:
         """Return the writes of a user, or of clients whose user agent starts like that."""
-        return [
-            entry
-            for entry in self.entries
-            if entry.is_write
-            and (not user or entry.user.name == user)
-            and entry.user_agent.startswith(user_agent)
-        ]
+        return writes_in(self.entries, user=user, user_agent=user_agent)
+
+
+def writes_in(
+    entries: Iterable[AuditEntry], *, user: str = "", user_agent: str = ""
+) -> list[AuditEntry]:
+    """Return the writes of a user, or of clients whose user agent starts like that."""
+    return [
+        entry
+        for entry in entries
+        if entry.is_write
+        and (not user or entry.user.name == user)
+        and entry.user_agent.startswith(user_agent)
+    ]
 
 
 def _user(user: UserInfo) -> dict[str, Any]:
@@ -128,6 +176,19 @@ def _user(user: UserInfo) -> dict[str, Any]:
         "extra": {key: list(values) for key, values in user.extra.items()},
     }
     return {key: value for key, value in fields.items() if value}
+
+
+def _user_info(fields: Mapping[str, Any]) -> UserInfo:
+    return UserInfo(
+        fields.get("username", ""),
+        uid=fields.get("uid", ""),
+        groups=tuple(fields.get("groups", ())),
+        extra={key: tuple(values) for key, values in fields.get("extra", {}).items()},
+    )
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
 
 
 def _micro_time(moment: datetime) -> str:

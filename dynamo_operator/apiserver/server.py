@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import ssl
 import tempfile
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from aiohttp import web
 from dynamo_operator.apiserver.api_server import ApiServer
 from dynamo_operator.apiserver.calls import MAX_BODY_BYTES
 from dynamo_operator.apiserver.certificates import Certificate, CertificateAuthority
-from dynamo_operator.apiserver.codec import to_yaml
+from dynamo_operator.apiserver.kubeconfig import client_kubeconfig, write_private
 from dynamo_operator.apiserver.kubelet import KubeletAddress
 from dynamo_operator.apiserver.messages import ByteStream, Request, Response, UserInfo
 
@@ -118,23 +117,9 @@ class HttpsServer:
     ) -> dict[str, Any]:
         """Return a kubeconfig with a fresh client certificate."""
         certificate = self.issue_certificate(user, organizations=groups)
-        credentials = {
-            "client-certificate-data": _base64(certificate.certificate),
-            "client-key-data": _base64(certificate.key),
-        }
-        cluster = {
-            "server": self.url,
-            "certificate-authority-data": _base64(self.ca_certificate),
-        }
-        context = {"cluster": "embedded", "user": user, "namespace": namespace}
-        return {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "embedded", "cluster": cluster}],
-            "users": [{"name": user, "user": credentials}],
-            "contexts": [{"name": "embedded", "context": context}],
-            "current-context": "embedded",
-        }
+        return client_kubeconfig(
+            self.url, self.ca_certificate, certificate, user=user, namespace=namespace
+        )
 
     def write_kubeconfig(
         self,
@@ -145,8 +130,7 @@ class HttpsServer:
         namespace: str = "default",
     ) -> None:
         """Write a kubeconfig that only its owner can read."""
-        path.touch(mode=0o600)
-        path.write_bytes(to_yaml(self.kubeconfig(user=user, groups=groups, namespace=namespace)))
+        write_private(path, self.kubeconfig(user=user, groups=groups, namespace=namespace))
 
     @property
     def _ca(self) -> CertificateAuthority:
@@ -295,7 +279,3 @@ async def _stream(
     finally:
         await body.aclose()
     return answer
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()

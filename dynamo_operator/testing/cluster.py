@@ -1,4 +1,4 @@
-"""A cluster for tests: an embedded API server, a client, and the controllers that are asked for."""
+"""A cluster for tests: an API server, a client, and the controllers that are asked for."""
 
 from __future__ import annotations
 
@@ -19,12 +19,19 @@ from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.config import ClientConfig
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.manager import Manager, Runnable
+from dynamo_operator.testing.audit_file import AuditFile
+from dynamo_operator.testing.control_plane_binaries import (
+    ControlPlaneBinaries,
+    uses_existing_cluster,
+)
+from dynamo_operator.testing.existing_cluster import ExistingCluster
 from dynamo_operator.testing.in_process_transport import InProcessTransport
 from dynamo_operator.testing.polling import eventually
+from dynamo_operator.testing.real_control_plane import RealControlPlane
 from dynamo_operator.testing.virtual_time import VirtualClock, VirtualTimeLoop
 from informers.clock import Clock, Random, SystemClock
 
-Mode = Literal["in_process", "http"]
+Mode = Literal["in_process", "http", "real"]
 ControllerName = Literal["gc", "jobs", "namespaces", "scheduler"]
 
 ADMIN_GROUPS = ("system:masters",)
@@ -34,6 +41,16 @@ _CONTROLLERS: dict[ControllerName, tuple[str, str]] = {
     "jobs": ("job_controller", "JobController"),
     "namespaces": ("namespaces", "Namespaces"),
     "scheduler": ("scheduler", "Scheduler"),
+}
+_REAL_CONTROLLERS: dict[ControllerName, tuple[str, ...]] = {
+    "gc": ("garbage-collector-controller",),
+    "jobs": ("job-controller",),
+    "namespaces": (
+        "namespace-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ),
+    "scheduler": (),  # a program of its own
 }
 
 
@@ -53,18 +70,19 @@ class Cluster:
 
     def __init__(
         self,
-        server: ApiServer,
+        *,
+        embedded: ApiServer | None,
+        served: HttpsServer | RealControlPlane | ExistingCluster | None,
         clock: Clock,
         random: Random,
         stack: AsyncExitStack,
-        https: HttpsServer | None,
         directory: Path,
     ) -> None:
-        self.server = server
         self.clock = clock
         self.random = random
+        self._embedded = embedded
+        self._served = served
         self._stack = stack
-        self._https = https
         self._directory = directory
         self.client = self.client_of("admin", ADMIN_GROUPS)
 
@@ -77,57 +95,95 @@ class Cluster:
         controllers: Iterable[ControllerName] = (),
         crds: Iterable[Mapping[str, Any]] = (),
         seed: int = 0,
+        environ: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[Cluster]:
         """Start a cluster for the length of the block; on a virtual-time loop its time is virtual.
 
         Args:
-            mode: call the API server in this loop, or over HTTPS on the loopback interface.
+            mode: call an embedded API server in this loop, or over HTTPS on the loopback interface,
+                or start a real control plane.
             controllers: what of a real cluster runs beside it; with `namespaces` Pods have service
-                accounts.
+                accounts. In mode real they are the real ones.
             crds: CustomResourceDefinitions to install first.
             seed: of every random choice.
+            environ: in mode real: says where the binaries are (KUBEBUILDER_ASSETS, caches), or
+                which cluster to use instead (USE_EXISTING_CLUSTER, KUBECONFIG).
+
+        Raises:
+            ControlPlaneMissingError: mode real has nothing to start; says how to get it.
         """
         virtual = isinstance(asyncio.get_running_loop(), VirtualTimeLoop)
+        if virtual and mode == "real":
+            raise RuntimeError("a real control plane has its own time: use no virtual-time loop")
         clock: Clock = VirtualClock() if virtual else SystemClock()
         random = Random(seed)
+        controllers = tuple(controllers)
         async with AsyncExitStack() as stack:
             directory = Path(stack.enter_context(TemporaryDirectory(prefix="cluster-")))
-            controllers = tuple(controllers)
-            server = ApiServer(
+            embedded: ApiServer | None = None
+            served: HttpsServer | RealControlPlane | ExistingCluster | None = None
+            if mode == "real":
+                served = await stack.enter_async_context(_real(controllers, environ or {}, clock))
+            else:
+                embedded = ApiServer(
+                    clock=clock,
+                    random=random,
+                    audit=AuditLog(),
+                    service_accounts="namespaces" in controllers,
+                )
+                stack.callback(embedded.close)
+                if mode == "http":
+                    served = await stack.enter_async_context(HttpsServer(embedded))
+            cluster = cls(
+                embedded=embedded,
+                served=served,
                 clock=clock,
                 random=random,
-                audit=AuditLog(),
-                service_accounts="namespaces" in controllers,
+                stack=stack,
+                directory=directory,
             )
-            stack.callback(server.close)
-            https = await stack.enter_async_context(HttpsServer(server)) if mode == "http" else None
-            cluster = cls(server, clock, random, stack, https, directory)
             for crd in crds:
                 await cluster.install(crd)
-            runnables = [cluster._make(name) for name in controllers]
+            runnables = [cluster._make(name) for name in controllers if embedded is not None]
             if runnables:
                 await stack.enter_async_context(cluster.manager(*runnables, name="cluster"))
             yield cluster
 
     @property
-    def audit(self) -> AuditLog:
-        """Every request that was answered."""
+    def server(self) -> ApiServer:
+        """The API server itself, for faults; not in mode real."""
+        if self._embedded is None:
+            raise RuntimeError("the cluster's API server is another process")
+        return self._embedded
+
+    @property
+    def control_plane(self) -> RealControlPlane:
+        """The processes of the control plane, for faults; only in mode real."""
+        if not isinstance(self._served, RealControlPlane):
+            raise RuntimeError('the cluster has no processes of its own: start it with mode="real"')
+        return self._served
+
+    @property
+    def audit(self) -> AuditLog | AuditFile:
+        """Every request that was answered; of a cluster that was there before, none is known."""
+        if isinstance(self._served, RealControlPlane):
+            return self._served.audit
         return self.server.audit
 
     @property
     def url(self) -> str:
-        """Where the API server listens; only in mode http."""
-        return self._served().url
+        """Where the API server listens; not in mode in_process."""
+        return self._address.url
 
     def kubeconfig(self, user: str = "admin", groups: Sequence[str] = ADMIN_GROUPS) -> Path:
-        """Write a kubeconfig for a user and return its path; only in mode http."""
+        """Write a kubeconfig for a user and return its path; not in mode in_process."""
         path = self._directory / f"{user.replace(':', '-').replace('/', '-')}.kubeconfig"
-        self._served().write_kubeconfig(path, user=user, groups=groups)
+        self._address.write_kubeconfig(path, user=user, groups=groups)
         return path
 
     def client_of(self, user: str, groups: Sequence[str] = ()) -> Client:
         """Return a client of another user; without groups it may do what RBAC grants it."""
-        if self._https is None:
+        if self._served is None:
             info = UserInfo(user, groups=(*groups, "system:authenticated"))
             transport = InProcessTransport(self.server, user=info)
             client = Client.over(transport, host="in-process", clock=self.clock, random=self.random)
@@ -136,6 +192,16 @@ class Cluster:
             client = Client.connect(config, clock=self.clock, random=self.random)
         self._stack.push_async_callback(client.close)
         return client
+
+    async def forget_history(self) -> None:
+        """Make every resource version until now expired (410) for lists and watches.
+
+        On a real control plane the API server restarts, and with that every watch ends.
+        """
+        if self._embedded is not None:
+            self._embedded.storage.compact(self._embedded.storage.resource_version)
+        else:
+            await self.control_plane.forget_history()
 
     eventually = staticmethod(eventually)
 
@@ -164,10 +230,25 @@ class Cluster:
         made: Runnable = make(client, clock=self.clock, random=self.random)
         return made
 
-    def _served(self) -> HttpsServer:
-        if self._https is None:
+    @property
+    def _address(self) -> HttpsServer | RealControlPlane | ExistingCluster:
+        if self._served is None:
             raise RuntimeError('the cluster has no address: start it with mode="http"')
-        return self._https
+        return self._served
+
+
+def _real(
+    controllers: Sequence[ControllerName], environ: Mapping[str, str], clock: Clock
+) -> RealControlPlane | ExistingCluster:
+    if uses_existing_cluster(environ):
+        return ExistingCluster(environ)
+    return RealControlPlane(
+        ControlPlaneBinaries.find(environ),
+        controllers=[real for name in controllers for real in _REAL_CONTROLLERS[name]],
+        scheduler="scheduler" in controllers,
+        service_accounts="namespaces" in controllers,
+        clock=clock,
+    )
 
 
 def _is_established(crd: CustomResourceDefinition) -> bool:

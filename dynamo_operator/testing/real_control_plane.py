@@ -1,0 +1,269 @@
+"""A real control plane for tests: etcd, kube-apiserver and controllers, one process each."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self
+
+from dynamo_operator.apiserver.certificates import CertificateAuthority
+from dynamo_operator.apiserver.kubeconfig import client_kubeconfig, write_private
+from dynamo_operator.runtime.client.client import Client
+from dynamo_operator.runtime.client.config import ClientConfig
+from dynamo_operator.runtime.client.errors import ApiError, TransportError
+from dynamo_operator.testing.audit_file import AuditFile
+from dynamo_operator.testing.control_plane_binaries import ControlPlaneBinaries
+from dynamo_operator.testing.server_process import ServerProcess, ServerProcessError
+from informers.clock import Clock, SystemClock
+
+HOST = "127.0.0.1"
+_MASTERS = ("system:masters",)
+_SERVICE_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+_START_ATTEMPTS = 3  # another process may take a port between our choice and its use
+_PORT_TAKEN = "address already in use"
+_AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata"}],
+}
+
+
+class RealControlPlane:
+    """Starts on free ports, beside any number of others. `async with` starts and stops it.
+
+    Nothing of it survives the block. A test may stop and start `etcd` and `api_server` on their
+    own in between.
+
+    Args:
+        binaries: what to start.
+        controllers: the controllers of kube-controller-manager to run; it runs only for these.
+        scheduler: whether kube-scheduler runs.
+        service_accounts: whether Pods need their ServiceAccount to exist.
+        clock: dates certificates.
+
+    Example:
+        >>> async with RealControlPlane(ControlPlaneBinaries.find(os.environ)) as control_plane:
+        ...     control_plane.write_kubeconfig(Path("admin.kubeconfig"))
+    """
+
+    etcd: ServerProcess
+    api_server: ServerProcess
+
+    def __init__(
+        self,
+        binaries: ControlPlaneBinaries,
+        *,
+        controllers: Iterable[str] = (),
+        scheduler: bool = False,
+        service_accounts: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        self._binaries = binaries
+        self._controllers = tuple(controllers)
+        self._scheduler = scheduler
+        self._service_accounts = service_accounts
+        self._clock = clock or SystemClock()
+        self._authority = CertificateAuthority.create(self._clock.now())
+        self._stack = AsyncExitStack()
+        self._ports: dict[str, int] = {}
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            temporary = TemporaryDirectory(prefix="control-plane-", ignore_cleanup_errors=True)
+            self.directory = Path(stack.enter_context(temporary))
+            self._write_files()
+            self.audit = AuditFile(self.directory / "audit.log")
+            await self._start_servers(stack)
+            await self._start_controllers(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def url(self) -> str:
+        """Where the API server listens."""
+        return f"https://{HOST}:{self._ports['api']}"
+
+    def kubeconfig(
+        self,
+        *,
+        user: str = "admin",
+        groups: Sequence[str] = _MASTERS,
+        namespace: str = "default",
+    ) -> dict[str, Any]:
+        """Return a kubeconfig with a fresh client certificate."""
+        certificate = self._authority.issue(user, self._clock.now(), organizations=groups)
+        return client_kubeconfig(
+            self.url, self._authority.pem, certificate, user=user, namespace=namespace
+        )
+
+    def write_kubeconfig(
+        self,
+        path: Path,
+        *,
+        user: str = "admin",
+        groups: Sequence[str] = _MASTERS,
+        namespace: str = "default",
+    ) -> None:
+        """Write a kubeconfig that only its owner can read."""
+        write_private(path, self.kubeconfig(user=user, groups=groups, namespace=namespace))
+
+    async def forget_history(self) -> None:
+        """Compact etcd and restart the API server: every version until now is gone for good."""
+        etcd = ClientConfig(server=self._etcd_url)
+        async with Client.connect(etcd) as client:
+            answer = await client.request("POST", "/v3/kv/range", body=b'{"key":"AA=="}')
+            revision = json.loads(answer.body)["header"]["revision"]
+            body = json.dumps({"revision": revision, "physical": True}).encode()
+            await client.request("POST", "/v3/kv/compaction", body=body)
+        await self.api_server.stop()
+        await self.api_server.start()
+
+    @property
+    def _etcd_url(self) -> str:
+        return f"http://{HOST}:{self._ports['etcd']}"
+
+    def _write_files(self) -> None:
+        now, directory = self._clock.now(), self.directory
+        self._authority.save(directory / "ca.crt", directory / "ca.key")
+        server = self._authority.issue("kube-apiserver", now, hosts=(HOST, *_SERVICE_NAMES))
+        tokens = self._authority.issue("service-accounts", now)
+        for name, certificate in (("server", server), ("tokens", tokens)):
+            (directory / f"{name}.crt").write_bytes(certificate.certificate)
+            (directory / f"{name}.key").touch(mode=0o600)
+            (directory / f"{name}.key").write_bytes(certificate.key)
+        (directory / "audit-policy.yaml").write_text(json.dumps(_AUDIT_POLICY), encoding="utf-8")
+
+    async def _start_servers(self, stack: AsyncExitStack) -> None:
+        for attempt in range(1, _START_ATTEMPTS + 1):
+            self._ports = dict(zip(("etcd", "peer", "api"), free_ports(3), strict=True))
+            self.write_kubeconfig(self.directory / "admin.kubeconfig")
+            self.etcd = self._server("etcd", self._etcd_command(attempt), self._etcd_is_ready)
+            self.api_server = self._server(
+                "kube-apiserver", self._api_server_command(), self._api_server_is_ready
+            )
+            try:
+                await self.etcd.start()
+                await self.api_server.start()
+            except ServerProcessError as error:
+                await self.api_server.kill()
+                await self.etcd.kill()
+                if _PORT_TAKEN in str(error) and attempt < _START_ATTEMPTS:
+                    continue
+                raise
+            # Killed, as nothing of theirs is kept: an orderly end takes seconds.
+            stack.push_async_callback(self.etcd.kill)
+            stack.push_async_callback(self.api_server.kill)
+            return
+
+    async def _start_controllers(self, stack: AsyncExitStack) -> None:
+        commands: list[tuple[str, list[str]]] = []
+        if self._controllers:
+            commands.append(("kube-controller-manager", self._controller_manager_flags()))
+        if self._scheduler:
+            commands.append(("kube-scheduler", []))
+        for name, flags in commands:
+            path = self.directory / f"{name}.kubeconfig"
+            self.write_kubeconfig(path, user=f"system:{name}", groups=())
+            common = [f"--kubeconfig={path}", "--leader-elect=false", "--secure-port=0"]
+            server = self._server(name, [self._binaries.optional(name), *common, *flags])
+            await server.start()
+            stack.push_async_callback(server.kill)
+
+    def _server(
+        self, name: str, command: Sequence[str | Path], is_ready: Any = None
+    ) -> ServerProcess:
+        return ServerProcess(name, command, log_directory=self.directory, is_ready=is_ready)
+
+    def _etcd_command(self, attempt: int) -> list[str | Path]:
+        peer = f"http://{HOST}:{self._ports['peer']}"
+        return [
+            self._binaries.etcd,
+            "--name=test",
+            f"--data-dir={self.directory / f'etcd-{attempt}'}",
+            f"--listen-client-urls={self._etcd_url}",
+            f"--advertise-client-urls={self._etcd_url}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=test={peer}",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        ]
+
+    def _api_server_command(self) -> list[str | Path]:
+        directory = self.directory
+        disabled = [] if self._service_accounts else ["--disable-admission-plugins=ServiceAccount"]
+        return [
+            self._binaries.kube_apiserver,
+            f"--etcd-servers={self._etcd_url}",
+            f"--bind-address={HOST}",
+            f"--secure-port={self._ports['api']}",
+            "--endpoint-reconciler-type=none",  # loopback may not be advertised
+            f"--tls-cert-file={directory / 'server.crt'}",
+            f"--tls-private-key-file={directory / 'server.key'}",
+            f"--client-ca-file={directory / 'ca.crt'}",
+            f"--kubelet-certificate-authority={directory / 'ca.crt'}",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction,PodSecurity",
+            *disabled,
+            "--allow-privileged=true",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={directory / 'tokens.key'}",
+            f"--service-account-signing-key-file={directory / 'tokens.key'}",
+            f"--audit-policy-file={directory / 'audit-policy.yaml'}",
+            f"--audit-log-path={directory / 'audit.log'}",
+            "--audit-log-mode=blocking-strict",
+            "--profiling=false",
+        ]
+
+    def _controller_manager_flags(self) -> list[str]:
+        return [
+            f"--controllers={','.join(self._controllers)}",
+            "--use-service-account-credentials=true",
+            f"--root-ca-file={self.directory / 'ca.crt'}",
+            f"--service-account-private-key-file={self.directory / 'tokens.key'}",
+            "--kube-api-qps=200",
+            "--kube-api-burst=400",
+        ]
+
+    async def _etcd_is_ready(self) -> bool:
+        return await _answers(ClientConfig(server=self._etcd_url), "/readyz")
+
+    async def _api_server_is_ready(self) -> bool:
+        config = ClientConfig.load(self.directory / "admin.kubeconfig", environ={})
+        return await _answers(config, "/readyz")
+
+
+async def _answers(config: ClientConfig, path: str) -> bool:
+    async with Client.connect(config) as client:
+        try:
+            await client.request("GET", path, timeout_seconds=5.0)
+        except (ApiError, TransportError):
+            return False
+    return True
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of the loopback interface that nobody listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind((HOST, 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
