@@ -103,7 +103,7 @@ class Dying(Passing):
 
 
 class Lagging(Passing):
-    """Holds the watches of one resource back while `is_held`; lists stay current."""
+    """Holds back what the watches of one resource tell, until `released`; reads stay current."""
 
     def __init__(self, inner: Transport, resource: str) -> None:
         super().__init__(inner)
@@ -114,23 +114,27 @@ class Lagging(Passing):
     async def stream(self, request: HttpRequest) -> AsyncGenerator[HttpStream]:
         async with self.inner.stream(request) as stream:
             held = request.path.endswith(f"/{self._resource}")
-            yield _Held(stream, self.released) if held else stream
+            is_listing = ("sendInitialEvents", "true") in request.query
+            yield _Held(stream, self.released, is_listing=is_listing) if held else stream
 
 
 class _Held:
     """A watch that delivers what is there at its start, and no change until it is released."""
 
-    def __init__(self, inner: HttpStream, released: asyncio.Event) -> None:
+    def __init__(self, inner: HttpStream, released: asyncio.Event, *, is_listing: bool) -> None:
         self.status = inner.status
         self.headers = inner.headers
         self._inner = inner
         self._released = released
+        self._is_listing = is_listing
 
     async def chunks(self) -> AsyncIterator[bytes]:
         async for chunk in self._inner.chunks():
-            if b"initial-events-end" not in chunk:
+            if not self._is_listing:
                 await self._released.wait()
             yield chunk
+            if b"initial-events-end" in chunk:
+                self._is_listing = False
 
     async def read(self) -> bytes:
         return await self._inner.read()

@@ -48,9 +48,11 @@ async def the_run(client: Client) -> DynamoGraphDeploymentRun:
     return run
 
 
-async def the_job(cluster: Cluster) -> Job:
+async def the_job(cluster: Cluster, *, timeout: float = 10.0) -> Job:
     """Wait for the only Job."""
-    jobs = await cluster.eventually(lambda: cluster.client.list(Job, namespace=NAMESPACE))
+    jobs = await cluster.eventually(
+        lambda: cluster.client.list(Job, namespace=NAMESPACE), timeout=timeout
+    )
     (job,) = jobs
     return job
 

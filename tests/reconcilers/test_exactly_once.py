@@ -1,0 +1,146 @@
+"""One Run for a generation and one Job for a Run, counted over the whole history."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from typing import get_args
+
+import pytest
+
+from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGraphDeploymentRun
+from dynamo_operator.app import OperatorSettings, build_manager
+from dynamo_operator.generate.crds import custom_resource_definitions
+from dynamo_operator.runtime import Manager
+from dynamo_operator.runtime.client import Client
+from dynamo_operator.runtime.client.http import Transport
+from dynamo_operator.testing.cluster import Cluster
+from tests.reconcilers.conftest import GPU_NODE, OPERATOR_IMAGE, Operator
+from tests.reconcilers.faults import Death, Dying, Lagging, client_through
+from tests.reconcilers.search import (
+    REQUEST_KEY,
+    completed_with,
+    creations,
+    finish_search,
+    request_that,
+    run_that,
+    start_pod,
+    start_search,
+    submit,
+    the_job,
+    the_run,
+)
+
+pytestmark = pytest.mark.virtual_time
+
+ONCE = ("dynamographdeploymentruns", "configmaps", "serviceaccounts", "jobs")
+PATIENCE_SECONDS = 600.0
+
+
+@pytest.mark.parametrize("death", get_args(Death))
+async def test_a_search_survives_the_operators_death_at_every_write(death: Death):
+    writes, survived = 0, False
+    while not survived:
+        writes += 1
+        async with Cluster.start(crds=custom_resource_definitions()) as cluster:
+            await cluster.client.create(GPU_NODE)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_play(cluster))
+                await submit(cluster.client)
+                survived = not await _live_and_die(cluster, writes, death)
+                async with _operator(cluster, cluster.client):
+                    await request_that(
+                        cluster, completed_with("Succeeded"), timeout=PATIENCE_SECONDS
+                    )
+            made = {resource: creations(cluster, resource) for resource in ONCE}
+            assert made == dict.fromkeys(ONCE, 1), f"died {death}, number {writes}"
+
+    assert writes > 8, "a search has that many writes at least"
+
+
+async def test_an_operator_that_dies_after_each_write_makes_progress(cluster: Cluster):
+    lives = 0
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_play(cluster))
+        await submit(cluster.client)
+        while await _live_and_die(cluster, 1, "before its answer"):
+            lives += 1
+            assert lives < 50
+    run = await the_run(cluster.client)
+
+    assert completed_with("Succeeded")(run)
+    assert {resource: creations(cluster, resource) for resource in ONCE} == dict.fromkeys(ONCE, 1)
+
+
+async def test_two_operators_at_once_still_make_one_of_each(cluster: Cluster, operator: Operator):
+    async with operator(), operator():
+        job, pod = await start_search(cluster)
+        await finish_search(cluster, job, pod)
+        await request_that(cluster, completed_with("Succeeded"))
+
+    assert {resource: creations(cluster, resource) for resource in ONCE} == dict.fromkeys(ONCE, 1)
+
+
+@pytest.mark.parametrize(
+    "resource", ["dynamographdeploymentrequests", "dynamographdeploymentruns", "configmaps", "jobs"]
+)
+async def test_a_cache_that_lags_behind_makes_nothing_twice(
+    cluster: Cluster, operator: Operator, resource: str
+):
+    transports: list[Lagging] = []
+
+    def lagging(inner: Transport) -> Lagging:
+        transports.append(Lagging(inner, resource))
+        return transports[0]
+
+    request = await submit(cluster.client)
+    async with operator(client=client_through(cluster, lagging)):
+        for number in range(4):
+            await _touch(cluster.client, request, number)
+            await asyncio.sleep(30)
+            for run in await cluster.client.list(DynamoGraphDeploymentRun):
+                await _touch(cluster.client, run, number)
+            await asyncio.sleep(30)
+        transports[0].released.set()
+        await start_pod(cluster.client, await the_job(cluster))
+        await run_that(cluster, completed_with("Running", status="False"))
+
+    assert {resource: creations(cluster, resource) for resource in ONCE} == dict.fromkeys(ONCE, 1)
+
+
+async def _live_and_die(cluster: Cluster, writes: int, death: Death) -> bool:
+    """Run an operator until it dies at that write; False when it lived to see the end."""
+    transports: list[Dying] = []
+
+    def dying(inner: Transport) -> Dying:
+        transports.append(Dying(inner, writes, death))
+        return transports[0]
+
+    async with _operator(cluster, client_through(cluster, dying)):
+        while not transports[0].died.is_set():
+            request = await cluster.client.get(DynamoGraphDeploymentRequest, REQUEST_KEY)
+            if completed_with("Succeeded")(request):
+                return False
+            await asyncio.sleep(0.1)
+    return True
+
+
+def _operator(cluster: Cluster, client: Client) -> AbstractAsyncContextManager[Manager]:
+    settings = OperatorSettings(operator_image=OPERATOR_IMAGE)
+    return build_manager(client, settings, clock=cluster.clock, random=cluster.random).running()
+
+
+async def _play(cluster: Cluster) -> None:
+    """Do the cluster's part: run the Job's Pod, and let it end well."""
+    job = await the_job(cluster, timeout=PATIENCE_SECONDS)
+    pod = await start_pod(cluster.client, job)
+    await run_that(cluster, completed_with("Running", status="False"), timeout=PATIENCE_SECONDS)
+    await finish_search(cluster, job, pod)
+
+
+async def _touch(
+    client: Client, obj: DynamoGraphDeploymentRequest | DynamoGraphDeploymentRun, number: int
+) -> None:
+    await client.patch(
+        type(obj), obj.key, {"metadata": {"annotations": {"lab.test/touched": str(number)}}}
+    )
