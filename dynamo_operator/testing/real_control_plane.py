@@ -48,8 +48,9 @@ class RealControlPlane:
         clock: dates certificates.
 
     Example:
-        >>> async with RealControlPlane(ControlPlaneBinaries.find(os.environ)) as control_plane:
-        ...     control_plane.write_kubeconfig(Path("admin.kubeconfig"))
+        >>> async def start(environ: Mapping[str, str]) -> None:
+        ...     async with RealControlPlane(ControlPlaneBinaries.find(environ)) as control_plane:
+        ...         control_plane.write_kubeconfig(Path("admin.kubeconfig"))
     """
 
     etcd: ServerProcess
