@@ -15,7 +15,7 @@ from reconcilers.run.execution import (
     PodSecurity,
     PublisherSettings,
 )
-from reconcilers.run.permissions import PERMISSIONS
+from reconcilers.run.permissions import PERMISSIONS, pull_secret_permission
 from reconcilers.run.reconciler import RunReconciler
 from reconcilers.run.settings import RunSettings
 from reconcilers.run.setup import add_to
@@ -30,4 +30,5 @@ __all__ = [
     "RunReconciler",
     "RunSettings",
     "add_to",
+    "pull_secret_permission",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dynamo_operator.api.labels import GROUP
 from dynamo_operator.runtime.permissions import Permission
 
@@ -26,3 +28,8 @@ PERMISSIONS = (
     Permission(GROUP, ("dynamographdeploymentcandidates",), ("get", "list", "create", "delete")),
     Permission(GROUP, ("dynamographdeploymentcandidates/status",), ("update",)),
 )
+
+
+def pull_secret_permission(names: Sequence[str]) -> Permission:
+    """Return what a Run controller may do beside that when it is told pull secrets, by name."""
+    return Permission("", ("secrets",), ("get",), names=tuple(names))
