@@ -16,6 +16,7 @@ from dynamo_operator.runtime.client.errors import ClientError
 from informers.errors import InformerError
 
 _EXIT_INTERRUPTED = 130
+_EXIT_TERMINATED = 143
 
 # Each is the module of its name in this package, imported only when it is asked for: a command does
 # not pay for what the others need.
@@ -49,13 +50,21 @@ async def _until_signalled(parsed: argparse.Namespace) -> int:
     """Run the command; SIGTERM cancels it as SIGINT does, so that it ends in order."""
     task = asyncio.current_task()
     assert task is not None  # a coroutine run by asyncio.run always is a task
+    terminated = asyncio.Event()
+
+    def terminate() -> None:
+        terminated.set()
+        task.cancel()
+
     with suppress(NotImplementedError):  # a loop without signals, as on Windows
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
     try:
         code: int = await parsed.run(parsed)
     except asyncio.CancelledError:
         if parsed.ends_on_signal:
             return 0
+        if terminated.is_set():
+            return _EXIT_TERMINATED
         raise
     return code
 

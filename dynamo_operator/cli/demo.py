@@ -78,6 +78,7 @@ async def run_demo(arguments: argparse.Namespace) -> int:
             candidates = await _candidates(cluster.client, run)
             _report(run, candidates, output)
             if arguments.keep:
+                arguments.ends_on_signal = True  # from here on it is the way to end
                 await _stay(cluster, output)
     return 0
 

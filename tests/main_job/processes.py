@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dynamo_operator.runtime.builtin_kinds import Pod
@@ -14,8 +14,8 @@ class Process:
     """A process; its start time tells it from a later one of the same number."""
 
     pid: int
-    parent: int
     started: int
+    parent: int = field(compare=False)  # another one when the parent dies first
 
     @property
     def is_alive(self) -> bool:
@@ -37,8 +37,11 @@ class ContainerProcesses:
 def processes_of(pod: Pod, container: str) -> list[Process]:
     """A running container's first process and all its descendants; none when it does not run."""
     first = _first_pid(pod, container)
-    if first is None:
-        return []
+    return [] if first is None else family_of(first)
+
+
+def family_of(first: int) -> list[Process]:
+    """A process and all its descendants, as they are now."""
     table = [process for entry in Path("/proc").glob("[0-9]*") if (process := _read(entry))]
     family = {first}
     found = [process for process in table if process.pid == first]
@@ -70,4 +73,4 @@ def _read(entry: Path) -> Process | None:
     fields = text.rpartition(")")[2].split()
     if fields[0] in "ZX":
         return None
-    return Process(int(entry.name), int(fields[1]), int(fields[19]))
+    return Process(int(entry.name), started=int(fields[19]), parent=int(fields[1]))

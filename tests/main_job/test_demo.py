@@ -1,0 +1,222 @@
+"""`dynamo-operator demo` as people run it: one command, and nothing left but the results."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dynamo_operator.aisimulate.document import load_document
+from dynamo_operator.api.v1beta1 import DynamoGraphDeployment
+from dynamo_operator.planner.install import install
+from tests.main_job.processes import Process, family_of
+
+pytestmark = [pytest.mark.planner, pytest.mark.timeout(420)]
+
+COMMAND = Path(sys.executable).with_name("dynamo-operator")
+PROCESSOR_SECONDS = 90
+_LOOK_SECONDS = 0.2
+
+
+class Demo:
+    """A demo under way; remembers every process that it had."""
+
+    def __init__(self, directory: Path) -> None:
+        self.output = directory / "results"
+        self.temporary = directory / "tmp"
+        self.temporary.mkdir()
+        self._told = directory / "told.txt"
+        self._seen: dict[Process, None] = {}
+        with self._told.open("wb") as file:
+            self._process = subprocess.Popen(
+                [COMMAND, "demo", "--output", self.output],
+                env={**os.environ, "TMPDIR": str(self.temporary)},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def told(self) -> str:
+        """What it wrote so far."""
+        return self._told.read_text(encoding="utf-8")
+
+    def wait_for(self, text: str) -> None:
+        """Wait until it has written that."""
+        while text not in self.told:
+            assert self._process.poll() is None, self.told
+            self._look()
+
+    def wait(self) -> int:
+        """Wait for its end; returns the exit code."""
+        while (code := self._process.poll()) is None:
+            self._look()
+        return code
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal it, once all of its processes are known."""
+        self._look()
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it, whatever it does."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    @property
+    def programs(self) -> int:
+        """How many processes it had."""
+        return len(self._seen)
+
+    def leftovers(self) -> list[str]:
+        """What is left of it beside its results: processes, mounts, temporary files."""
+        mounts = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
+        return [
+            *(f"process {process.pid}" for process in self._seen if process.is_alive),
+            *(f"mount {line}" for line in mounts if str(self.temporary) in line),
+            *map(str, self.temporary.rglob("*")),
+        ]
+
+    def _look(self) -> None:
+        self._seen |= dict.fromkeys(family_of(self._process.pid))
+        time.sleep(_LOOK_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A demo that has ended."""
+
+    demo: Demo
+    exit_code: int
+    processor_seconds: float
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The table's rows."""
+        lines = self.demo.told.splitlines()
+        header = next(index for index, line in enumerate(lines) if line.startswith("RANK"))
+        end = lines.index("", header)
+        return [line.split("  ") for line in lines[header + 1 : end]]
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Demo]:
+    """A demo, just started."""
+    install(os.environ)
+    begun = Demo(tmp_path)
+    yield begun
+    begun.kill()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
+    """A demo that ran to its end."""
+    install(os.environ)
+    before = _processor_seconds()
+    begun = Demo(tmp_path_factory.mktemp("demo"))
+    try:
+        code = begun.wait()
+        yield Finished(begun, code, _processor_seconds() - before)
+    finally:
+        begun.kill()
+
+
+def test_it_succeeds_with_at_least_three_candidates_best_first(finished: Finished):
+    cells = [[cell.strip() for cell in row if cell.strip()] for row in finished.rows]
+    scores = [float(row[-4]) for row in cells]
+
+    assert finished.exit_code == 0, finished.demo.told
+    assert len(cells) >= 3
+    assert [row[0] for row in cells] == [str(rank) for rank in range(1, len(cells) + 1)]
+    assert scores == sorted(scores, reverse=True)
+    for _, candidate, mode, backend, parallelism, gpus, *numbers in cells:
+        assert len(candidate) == 12
+        assert mode in ("aggregated", "disaggregated")
+        assert backend == "vllm"
+        assert " x tp" in parallelism
+        assert 0 < int(gpus) <= 8
+        assert all(float(number) > 0 for number in numbers)
+        assert len(numbers) == 4
+
+
+def test_it_shows_the_search_while_it_runs(finished: Finished):
+    told = finished.demo.told
+
+    assert "submitted DynamoGraphDeploymentRequest default/demo" in told
+    assert "Running, round 0, 0 evaluated, 0 published" in told
+    assert "best score" in told.partition("Succeeded")[0]
+
+
+def test_the_best_deployment_can_be_applied(finished: Finished):
+    text = (finished.demo.output / "best.yaml").read_text(encoding="utf-8")
+    manifest = load_document(text)
+    graph = DynamoGraphDeployment.model_validate(manifest)
+
+    assert manifest["apiVersion"] == "nvidia.com/v1beta1"
+    assert manifest["kind"] == "DynamoGraphDeployment"
+    assert set(manifest["spec"]) == {"components"}
+    kinds = [component.type for component in graph.spec.components]
+    assert kinds[0] == "frontend"
+    assert len(kinds) >= 2
+
+
+def test_the_chart_has_a_point_for_each_candidate(finished: Finished):
+    root = ET.parse(finished.demo.output / "candidates.svg").getroot()
+    points = root.findall("{http://www.w3.org/2000/svg}circle")
+
+    assert len(points) == len(finished.rows)
+
+
+def test_the_audit_log_has_every_request_and_no_refused_one(finished: Finished):
+    lines = (finished.demo.output / "audit.jsonl").read_text(encoding="utf-8").splitlines()
+    events = [json.loads(line) for line in lines]
+    operator = "system:serviceaccount:dynamo-operator-system:dynamo-operator"
+
+    assert {event["user"]["username"] for event in events} >= {"admin", operator}
+    assert [e for e in events if e["responseStatus"]["code"] in (401, 403, 500, 501)] == []
+
+
+def test_nothing_is_left_but_the_results(finished: Finished):
+    assert finished.demo.programs > 5
+    assert finished.demo.leftovers() == []
+    assert sorted(path.name for path in finished.demo.output.iterdir()) == [
+        *("audit.jsonl", "best.yaml", "candidates.svg"),
+    ]
+
+
+def test_it_is_short(finished: Finished):
+    # Processor time, because wall time depends on what else the machine does.
+    assert finished.processor_seconds < PROCESSOR_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("number", "exit_code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143)],
+    ids=["SIGINT", "SIGTERM"],
+)
+def test_a_signal_ends_it_and_nothing_is_left(demo: Demo, number: signal.Signals, exit_code: int):
+    demo.wait_for("Running, round 0")
+    demo.send(number)
+
+    code = demo.wait()
+
+    assert code == exit_code, demo.told
+    assert "Traceback" not in demo.told
+    assert demo.programs > 5
+    assert demo.leftovers() == []
+
+
+def _processor_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
