@@ -31,6 +31,7 @@ from dynamo_operator.runtime.builtin_kinds import (
     ServiceAccount,
 )
 from dynamo_operator.runtime.client import Client
+from dynamo_operator.runtime.client.errors import ForbiddenError
 from dynamo_operator.runtime.permissions import Permission
 from dynamo_operator.testing.cluster import Cluster
 from reconcilers.run import pull_secret_permission
@@ -114,7 +115,9 @@ async def test_the_role_of_a_publisher_cannot_be_made_wider(
     more = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
     wider = Role.new("wider", namespace=NAMESPACE, rules=[*role.rules, more])
 
-    with pytest.raises(Exception, match="attempting to grant RBAC permissions not currently held"):
+    with pytest.raises(
+        ForbiddenError, match="attempting to grant RBAC permissions not currently held"
+    ):
         await operator_client.create(wider)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ from dynamo_operator.testing.cluster import Cluster
 from informers.objects import ObjectKey, ResourceType
 from tests.builders import COMPLETED_SPEC, exited
 from tests.reconcilers.conftest import GPU_NODE, Operator, with_garbage_collector
-from tests.reconcilers.faults import Answering, Passing, client_through, is_write, refusal
+from tests.reconcilers.faults import Answering, Lagging, Passing, client_through, is_write, refusal
 from tests.reconcilers.search import (
     NAMESPACE,
     REQUEST_KEY,
@@ -641,6 +642,114 @@ async def test_a_conflict_on_the_status_is_read_and_computed_anew(
 
     assert creations(cluster, "jobs") == 1
     assert creations(cluster, "configmaps") == 1
+
+
+async def test_phases_only_move_on_and_completed_is_true_exactly_at_the_end(
+    cluster: Cluster, operator: Operator
+):
+    transports: list[Passing] = []
+
+    def keeping(inner: Any) -> Passing:
+        transports.append(Passing(inner))
+        return transports[0]
+
+    async with operator(client=client_through(cluster, keeping)):
+        job, pod = await start_search(cluster)
+        await set_containers(cluster.client, pod, planner={"running": {}}, publisher=exited(1))
+        await cluster.eventually(lambda: is_going(cluster.client, job))
+        await collect(cluster.client, job, pod)
+        await run_that(cluster, completed_with("PublisherFailed"))
+
+    told = [
+        (status["phase"], condition["status"], condition["reason"])
+        for request in transports[0].sent
+        if is_write(request, Run.resource_type.plural) and request.path.endswith("/status")
+        for status in [json.loads(request.body or b"{}")["status"]]
+        for condition in status["conditions"]
+    ]
+    assert list(dict.fromkeys(told)) == [
+        ("Pending", "False", "Pending"),
+        ("Running", "False", "Running"),
+        ("Running", "False", "PublisherFailed"),
+        ("Failed", "True", "PublisherFailed"),
+    ]
+
+
+async def test_a_job_that_has_only_decided_to_fail_still_runs(cluster: Cluster, operator: Operator):
+    async with operator():
+        job, pod = await start_search(cluster)
+        target = {
+            "type": "FailureTarget",
+            "status": "True",
+            "reason": "DeadlineExceeded",
+            "message": "Job was active longer than specified deadline",
+        }
+        await patch_status(cluster.client, Job, job.key, {"conditions": [target]})
+        await change(cluster.client, aisimulate={"inputOverrides": {"dgdr_run": {"name": "no"}}})
+        await asyncio.sleep(30)
+        assert completed_with("Running", status="False")(await the_run(cluster.client))
+
+        await set_containers(cluster.client, pod, planner=exited(143), publisher=exited(0))
+        await end_job(cluster.client, job, "Failed", "DeadlineExceeded")
+        await run_that(cluster, completed_with("DeadlineExceeded"))
+
+
+async def test_a_request_of_the_same_name_does_not_inherit_runs(
+    cluster: Cluster, operator: Operator
+):
+    orphan = await plant_run(cluster.client)
+    await cluster.client.delete(DynamoGraphDeploymentRequest, REQUEST_KEY)
+    request = await submit(cluster.client)
+
+    async with operator():
+        await cluster.eventually(
+            lambda: cluster.client.get(Run, orphan.key), completed_with("InvalidInput")
+        )
+        job = await the_job(cluster)
+
+    own = next(run for run in await runs(cluster.client) if run.uid != orphan.uid)
+    assert own.owner_references[0].uid == request.uid
+    assert job.owner_references[0].uid == own.uid
+
+
+async def test_a_request_that_the_cache_does_not_have_yet_is_asked_for_live(
+    cluster: Cluster, operator: Operator
+):
+    transports: list[Lagging] = []
+
+    def lagging(inner: Any) -> Lagging:
+        transports.append(Lagging(inner, DynamoGraphDeploymentRequest.resource_type.plural))
+        return transports[0]
+
+    async with operator(client=client_through(cluster, lagging)):
+        await plant_run(cluster.client)
+        job = await the_job(cluster)
+        transports[0].released.set()
+
+    assert job.owner_references[0].uid == (await the_run(cluster.client)).uid
+
+
+async def test_identity_and_execution_values_are_the_operators(
+    cluster: Cluster, operator: Operator
+):
+    overrides = {"dgdr_run": {"snapshot_interval_seconds": 5}, "optimizer": {"seed": 7}}
+    async with operator(dgdr_default_image="registry.lab/planner:1.2.3"):
+        await submit(cluster.client, aisimulate={"inputOverrides": overrides})
+        run = await run_that(cluster, lambda r: r.status.aisimulate)
+
+    document = (run.status.aisimulate and run.status.aisimulate.input) or {}
+    assert document["optimizer"]["seed"] == 7
+    assert document["dgdr_run"] == {
+        "name": f"r{run.uid.replace('-', '')[:6]}",
+        "namespace": NAMESPACE,
+        "snapshot_dir": "/var/run/aisimulate/snapshot",
+        "runtime_image": "registry.lab/planner:1.2.3",
+        "runtime_version_override": "1.2.3",
+        "num_gpus_per_node": 8,
+        "max_candidates": 5,
+        "derive_runtime_images": True,
+        "snapshot_interval_seconds": 5,
+    }
 
 
 async def test_a_run_that_waits_says_so_from_the_start(cluster: Cluster, operator: Operator):

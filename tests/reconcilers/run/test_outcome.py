@@ -182,3 +182,25 @@ def test_a_suspended_job_waits():
 
     assert isinstance(verdict, Running)
     assert "suspended" in verdict.problem
+
+
+@pytest.mark.parametrize("leaving", ["deleted", "evicted"])
+def test_a_pod_that_is_taken_away_is_not_the_publishers_failure(leaving):
+    taken = pod(publisher=exited(137))
+    if leaving == "deleted":
+        taken.metadata.deletion_timestamp = "2026-11-30T12:00:00Z"
+    else:
+        taken.status["reason"] = "Evicted"
+
+    assert decide(job(), taken) == Running(started=True)
+
+
+def test_an_eviction_is_told_beside_the_exit_codes_that_it_caused():
+    evicted = pod(
+        planner=exited(137), publisher=exited(0), phase="Failed", reason="Evicted", message="disk"
+    )
+
+    assert decide(job(BACKOFF), evicted) == Finished(
+        CompletedReason.FAILED,
+        "the Pod ended: Evicted: disk; the planner ended with exit code 137, signal 9",
+    )
