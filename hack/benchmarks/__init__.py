@@ -1,0 +1,1 @@
+"""What speed and memory are measured by; see hack/bench."""

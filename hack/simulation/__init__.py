@@ -1,0 +1,1 @@
+"""Random searches against an embedded API server in virtual time, with faults; see hack/soak."""
