@@ -42,9 +42,11 @@ from ruamel.yaml.events import (
 )
 
 SNAPSHOT_FILE = "dgdr_run_snapshot.yaml"
-MAX_FILE_BYTES = 8 * 1024 * 1024
+# A hundred candidates take 300 kB and 20,000 values. The reader must get through the worst file
+# within the seconds that its process has after SIGTERM.
+MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 64
-MAX_NODES = 400_000
+MAX_NODES = 100_000
 MAX_CANDIDATES = 1000
 
 
@@ -274,13 +276,15 @@ def load_documents(data: bytes) -> list[JsonValue]:
         raise SnapshotError(f"not YAML: {where}{problem}") from None
 
 
-_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,19})")
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+][0-9]{1,3})?")
 _CONSTANTS: dict[str, JsonValue] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+_LONGEST_INTEGER = len(str(-(2**63)))
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NON_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF|nan|NaN|NAN)")
 
 
@@ -306,7 +310,7 @@ class _Reader:
         self._count(event, 1)
         tag = event.tag if isinstance(event, ScalarEvent | MappingStartEvent) else None
         if tag is not None and str(tag) not in ("!", "None"):
-            raise self._error(event, f"tag {tag} is not allowed")
+            raise self._error(event, f"tag {tag!s:.80} is not allowed")
         before = self._nodes
         value: JsonValue
         if isinstance(event, ScalarEvent):
@@ -340,26 +344,28 @@ class _Reader:
 
     def _aliased(self, event: AliasEvent) -> JsonValue:
         if event.anchor not in self._anchors:
-            raise self._error(event, f"alias *{event.anchor} has no anchor")
+            raise self._error(event, f"alias *{event.anchor:.80} has no anchor")
         value, size = self._anchors[event.anchor]
         self._count(event, size)
         return value
 
     def _scalar(self, event: ScalarEvent) -> JsonValue:
         text: str = event.value
+        if _SURROGATE.search(text):
+            raise self._error(event, "half a surrogate pair is not text")
         if not event.implicit[0]:  # quoted, or a block
             return text
         if text in _CONSTANTS:
             return _CONSTANTS[text]
         if _INTEGER.fullmatch(text):
-            number = int(text)
+            number = int(text) if len(text) <= _LONGEST_INTEGER else 2**63
             if not -(2**63) <= number < 2**63:
-                raise self._error(event, f"{text} does not fit 64 bits")
+                raise self._error(event, f"{text:.40} does not fit 64 bits")
             return number
         if _FLOAT.fullmatch(text) and math.isfinite(real := float(text)):
             return real
         if _NON_FINITE.fullmatch(text) or _FLOAT.fullmatch(text):
-            raise self._error(event, f"{text} is not a finite number")
+            raise self._error(event, f"{text:.40} is not a finite number")
         return text
 
     def _count(self, event: Event, nodes: int) -> None:

@@ -72,6 +72,7 @@ class TerminationMessage:
         return encoded
 
     def _encode(self, message: str) -> str:
+        message = message.encode("utf-8", "replace").decode()  # half a surrogate pair is no text
         fields = {"outcome": self.outcome, "reason": self.reason, "message": message}
         return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
 
@@ -85,7 +86,7 @@ class TerminationMessage:
                 str(CompletedReason(fields["reason"])),
                 str(fields.get("message", "")),
             )
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return None
 
 

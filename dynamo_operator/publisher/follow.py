@@ -21,22 +21,31 @@ from dynamo_operator.publisher.observe import (
 )
 from dynamo_operator.publisher.plan import ForeignObjectError
 from dynamo_operator.runtime.client import (
+    BadRequestError,
     Client,
     ClientError,
-    ForbiddenError,
     InvalidError,
+    RequestTooLargeError,
 )
 from informers.objects import ObjectKey, ResourceType
 
 FINAL_RETRY_DELAYS = (1.0, 2.0, 4.0)
 LAST_PASS_SECONDS = 10.0
+MOST_LOOKS_BETWEEN_TRIES = 16
 
 Log = Callable[[str], None]
 
 _POD = ResourceType("", "v1", "Pod", "pods")
 
-# Trying these again cannot help.
-_PERMANENT = (ForeignObjectError, RunGoneError, InvalidError, ForbiddenError)
+# Trying these again cannot help. A refused right or a quota is not among them: the right may be so
+# new that not every API server knows it, and the operator mends what was taken away.
+_PERMANENT = (
+    ForeignObjectError,
+    RunGoneError,
+    InvalidError,
+    BadRequestError,
+    RequestTooLargeError,
+)
 
 
 class Stop:
@@ -123,14 +132,19 @@ async def follow(
     """Publish a search until its end, or until told to stop; return how it ended."""
     follower = Follower()
     pending = False
+    failures = looks_to_skip = 0
     try:
         while not stop.is_set:
             look = await _look(follower, search, log)
             if look.is_last:
                 return await _publish_last(publisher, look, stop, log)
             pending = (pending or look.is_new) and look.report is not None
-            if pending and look.report is not None:
+            if pending and looks_to_skip:
+                looks_to_skip -= 1
+            elif pending and look.report is not None:
                 pending = not await _try_publish(publisher, look.report, stop, log)
+                failures = failures + 1 if pending else 0
+                looks_to_skip = min(2**failures // 4, MOST_LOOKS_BETWEEN_TRIES - 1)
             await stop.sleep(poll_seconds)
     except (ProtocolViolationError, SnapshotError) as error:
         return outcome.violated(error)

@@ -31,6 +31,12 @@ def test_last_words_are_one_line_within_the_limit(message):
     assert json.loads(text)["message"].startswith(message[:100])
 
 
+def test_last_words_hold_no_half_characters():
+    said = TerminationMessage(PublisherOutcome.RECONCILE_FAILED, "PublisherFailed", "a\ud800b")
+
+    assert json.loads(said.to_json().encode())["message"] == "a?b"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -41,6 +47,7 @@ def test_last_words_are_one_line_within_the_limit(message):
         '{"outcome":"RunFailed"}',
         '{"outcome":"RunFailed","reason":"MadeUp"}',
         '{"outcome":"?","reason":"Failed"}',
+        "[" * 4096,
     ],
 )
 def test_anything_else_is_no_last_word(text):

@@ -8,7 +8,13 @@ import pytest
 from dynamo_operator.publisher.apply import RunGoneError
 from dynamo_operator.publisher.follow import Stop, follow
 from dynamo_operator.publisher.observe import Report
-from dynamo_operator.runtime.client import ServerError, TransportError
+from dynamo_operator.runtime.client import (
+    BadRequestError,
+    ForbiddenError,
+    RequestTooLargeError,
+    ServerError,
+    TransportError,
+)
 from tests.dynamo_operator.publisher.reports import snapshot
 
 pytestmark = pytest.mark.virtual_time
@@ -144,9 +150,9 @@ async def test_a_contradiction_is_a_protocol_violation(steps: list[Step]) -> Non
     assert words[:2] == ["ProtocolViolation", "ProtocolViolation"]
 
 
-async def test_a_snapshot_that_could_not_be_published_is_tried_at_the_next_look() -> None:
+async def test_a_snapshot_that_could_not_be_published_is_tried_again() -> None:
     trace, *_ = await run(
-        (None, RUNNING), (None, RUNNING), (None, RUNNING), (None, DONE),
+        (None, RUNNING), (None, RUNNING), (None, RUNNING), (None, RUNNING), (None, DONE),
         errors=[TransportError("refused"), ServerError(500)],
     )  # fmt: skip
 
@@ -172,11 +178,36 @@ async def test_the_last_snapshot_may_succeed_at_the_last_try() -> None:
     assert words[0] == "Acknowledged"
 
 
-async def test_what_cannot_get_better_is_not_tried_again() -> None:
-    trace, *words = await run((None, RUNNING), errors=[RunGoneError("run default/r is gone")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        RunGoneError("run default/r is gone"),
+        BadRequestError(400, "BadRequest", "no such field"),
+        RequestTooLargeError(413, "RequestEntityTooLarge", "limit is 3145728"),
+    ],
+)
+async def test_what_cannot_get_better_is_not_tried_again(error: Exception) -> None:
+    trace, *words = await run((None, RUNNING), errors=[error])
 
     assert trace == ["planner", "file", "publish a"]
-    assert words == ["ReconcileFailed", "PublisherFailed", "run default/r is gone"]
+    assert words == ["ReconcileFailed", "PublisherFailed", str(error)]
+
+
+async def test_a_right_that_comes_late_or_was_away_does_not_end_the_search() -> None:
+    forbidden = ForbiddenError(403, "Forbidden", "cannot create candidates")
+
+    trace, *words = await run(*[(None, RUNNING)] * 8, (None, DONE), errors=[forbidden] * 2)
+
+    assert trace.count("publish a") == 3
+    assert words == ["Acknowledged", "Succeeded", "2 best of 9"]
+
+
+async def test_failing_publications_are_tried_less_and_less_often() -> None:
+    errors = [TransportError("refused")] * 1000
+
+    trace, *_ = await run((None, RUNNING), stop_at=1000, errors=errors)
+
+    assert 1000 / 17 < trace.count("publish a") < 80
 
 
 async def test_an_unknown_planner_state_is_not_an_exit() -> None:
