@@ -6,6 +6,7 @@ stand alone, Pods still run and the publisher may be writing its last snapshot.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,14 @@ from dynamo_operator.runtime.builtin_kinds import Job, Pod
 
 PLANNER_EXIT_BAD_INPUT = 2
 
+# The line that `aisimulate` puts below what its own child process said before it failed.
+_SUPERVISORS_LINE = re.compile(r"aisimulate: execution process exited with status -?\d+")
+# AISimulate could not get the model's config.json.
+_NO_MODEL = "HuggingFaceDownloadError"
+_MODEL_HINT = (
+    "; let the planner's envFromSecret name a Secret with HF_TOKEN, or its cachePVC a Hugging Face "
+    "cache that holds the model"
+)
 _WAITING_IS_NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
@@ -63,13 +72,13 @@ class _Exit:
         return self.code == 0 and self.signal == 0
 
     def describe(self) -> str:
-        """Say code or signal, the runtime's reason, and the last line of what was left behind."""
+        """Say code or signal, the runtime's reason, and the last telling line left behind."""
         how = f"exit code {self.code}"
         if self.signal:
             how = f"{how}, signal {self.signal}"
         if self.reason not in ("", "Error", "Completed"):
             how = f"{how} ({self.reason})"
-        last_line = self.message.strip().rpartition("\n")[2].strip()
+        last_line = _last_telling_line(self.message)
         return f"{how}: {last_line}" if last_line else how
 
 
@@ -189,6 +198,12 @@ def _pod_reason(pod: Pod | None) -> str:
     if pod is None or not pod.status.get("reason"):
         return ""
     return f"the Pod ended: {pod.status['reason']}: {pod.status.get('message', '')}".rstrip(": ")
+
+
+def _last_telling_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if not _SUPERVISORS_LINE.fullmatch(line)]
+    return (telling or lines or [""])[-1]
 
 
 def _exit_of(pod: Pod | None, container: str) -> _Exit | None:

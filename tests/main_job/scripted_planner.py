@@ -119,7 +119,7 @@ def goes_on(search: Search) -> NoReturn:
 
 def refuses(search: Search) -> int:
     """Refuse the input as AISimulate does."""
-    sys.stderr.write(f"aisimulate: reading the input\n{REFUSAL}\n")
+    sys.stderr.write(f"{REFUSAL}\naisimulate: execution process exited with status 2\n")
     return 2
 
 

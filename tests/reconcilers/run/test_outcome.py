@@ -74,6 +74,30 @@ VIOLATION = said(PublisherOutcome.PROTOCOL_VIOLATION, "ProtocolViolation", "roun
             id="refused-input",
         ),
         pytest.param(
+            [BACKOFF],
+            exited(2, "engine.mode: bad\naisimulate: execution process exited with status 2\n"),
+            exited(0),
+            "InvalidInput",
+            "exit code 2: engine.mode: bad",
+            id="refused-input-below-the-supervisor",
+        ),
+        pytest.param(
+            [BACKOFF],
+            exited(1, "aisimulate: execution process exited with status 1\n"),
+            exited(0),
+            "Failed",
+            "execution process exited with status 1",
+            id="nothing-but-the-supervisors-line",
+        ),
+        pytest.param(
+            [BACKOFF],
+            exited(1, "aisimulate recommend failed: HuggingFaceDownloadError: Failed to ..."),
+            exited(0),
+            "Failed",
+            "Failed to ...; let the planner's envFromSecret name a Secret with HF_TOKEN",
+            id="a-model-out-of-reach",
+        ),
+        pytest.param(
             [BACKOFF], exited(137, reason="OOMKilled"), exited(0), "Failed", "OOMKilled", id="oom"
         ),
         pytest.param([BACKOFF], exited(139), exited(0), "Failed", "signal 11", id="signal"),
