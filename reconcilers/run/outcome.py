@@ -165,7 +165,8 @@ def _judge_unfinished(
 
 
 def _planner_failure(planner: _Exit, pod: Pod | None) -> str:
-    message = f"the planner ended with {planner.describe()}"
+    hint = _MODEL_HINT if _NO_MODEL in planner.message else ""
+    message = f"the planner ended with {planner.describe()}{hint}"
     why = _pod_reason(pod)
     return f"{why}; {message}" if why else message
 
