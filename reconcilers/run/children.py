@@ -84,7 +84,10 @@ class Children:
         frozen = await self._freezer.freeze(run)
         desired = render_config_map(run, dump_document(frozen.document), frozen.execution)
         config_map = await self._create_frozen(run, desired)
-        await status.frozen(config_map, digest(config_map.data), frozen.document)
+        try:
+            await status.frozen(config_map, digest(config_map.data), frozen.document)
+        except RequestTooLargeError as error:
+            raise InvalidInputError(f"the Run cannot hold its input: {error.message}") from error
         return frozen.execution
 
     async def ensure_publisher_access(self, run: DynamoGraphDeploymentRun) -> None:

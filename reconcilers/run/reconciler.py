@@ -96,8 +96,8 @@ class RunReconciler:
         if request is None:
             message = "no DynamoGraphDeploymentRequest controls this Run; Requests make Runs"
             return await self._end(status, CompletedReason.INVALID_INPUT, message)
-        if request.is_deleting:
-            return Result.done()  # its Runs are deleted with it
+        if request.is_deleting and run.status.job_ref is None:
+            return Result.done()  # the Run is about to be deleted with it
         if (newer := _accepted_generation(request)) > run.request_generation:
             message = f"generation {newer} of Request {request.key} was accepted"
             return await self._end(status, CompletedReason.SUPERSEDED, message)

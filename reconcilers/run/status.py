@@ -26,15 +26,13 @@ _OWNED = (
     "completionTime",
     "executionMessage",
 )
-_WAITING = frozenset(
-    {
-        CompletedReason.PENDING,
-        CompletedReason.RUNNING,
-        CompletedReason.WAITING_FOR_HARDWARE,
-        CompletedReason.WAITING_FOR_IMAGE_PULL_SECRETS,
-        CompletedReason.CANDIDATE_API_UNAVAILABLE,
-    }
-)
+_ENDINGS = frozenset(CompletedReason) - {
+    CompletedReason.PENDING,
+    CompletedReason.RUNNING,
+    CompletedReason.WAITING_FOR_HARDWARE,
+    CompletedReason.WAITING_FOR_IMAGE_PULL_SECRETS,
+    CompletedReason.CANDIDATE_API_UNAVAILABLE,
+}
 MESSAGE_LIMIT = 4096
 
 
@@ -49,7 +47,7 @@ def owned_status(run: DynamoGraphDeploymentRun) -> dict[str, Any]:
 def recorded_ending(run: DynamoGraphDeploymentRun) -> tuple[CompletedReason, str] | None:
     """Return the reason and message with which a Run is being ended, its Job not yet gone."""
     condition = find_condition(run.status.conditions, ConditionType.COMPLETED)
-    if condition is None or condition.status == "True" or condition.reason in _WAITING:
+    if condition is None or condition.status == "True" or condition.reason not in _ENDINGS:
         return None
     return CompletedReason(condition.reason), condition.message
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import get_args
+from typing import TypeVar, get_args
 
 import pytest
 
@@ -12,12 +13,14 @@ from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGrap
 from dynamo_operator.app import OperatorSettings, build_manager
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.runtime import Manager
+from dynamo_operator.runtime.builtin_kinds import Job
 from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.client.http import Transport
 from dynamo_operator.testing.cluster import Cluster
 from tests.reconcilers.conftest import GPU_NODE, OPERATOR_IMAGE, Operator
 from tests.reconcilers.faults import Death, Dying, Lagging, client_through
 from tests.reconcilers.search import (
+    NAMESPACE,
     REQUEST_KEY,
     completed_with,
     creations,
@@ -28,6 +31,7 @@ from tests.reconcilers.search import (
     start_search,
     submit,
     the_job,
+    the_request,
     the_run,
 )
 
@@ -35,6 +39,8 @@ pytestmark = pytest.mark.virtual_time
 
 ONCE = ("dynamographdeploymentruns", "configmaps", "serviceaccounts", "jobs")
 PATIENCE_SECONDS = 600.0
+
+T = TypeVar("T")
 
 
 @pytest.mark.parametrize("death", get_args(Death))
@@ -49,9 +55,7 @@ async def test_a_search_survives_the_operators_death_at_every_write(death: Death
                 await submit(cluster.client)
                 survived = not await _live_and_die(cluster, writes, death)
                 async with _operator(cluster, cluster.client):
-                    await request_that(
-                        cluster, completed_with("Succeeded"), timeout=PATIENCE_SECONDS
-                    )
+                    await _until(lambda: the_request(cluster.client), completed_with("Succeeded"))
             made = {resource: creations(cluster, resource) for resource in ONCE}
             assert made == dict.fromkeys(ONCE, 1), f"died {death}, number {writes}"
 
@@ -132,10 +136,21 @@ def _operator(cluster: Cluster, client: Client) -> AbstractAsyncContextManager[M
 
 async def _play(cluster: Cluster) -> None:
     """Do the cluster's part: run the Job's Pod, and let it end well."""
-    job = await the_job(cluster, timeout=PATIENCE_SECONDS)
-    pod = await start_pod(cluster.client, job)
-    await run_that(cluster, completed_with("Running", status="False"), timeout=PATIENCE_SECONDS)
+    client = cluster.client
+    (job,) = await _until(lambda: client.list(Job, namespace=NAMESPACE), bool)
+    pod = await start_pod(client, job)
+    await _until(lambda: the_run(client), completed_with("Running", status="False"))
     await finish_search(cluster, job, pod)
+
+
+async def _until(fetch: Callable[[], Awaitable[T]], predicate: Callable[[T], object]) -> T:
+    """Look now and then: restarts take their time."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            found = await fetch()
+            if predicate(found):
+                return found
+            await asyncio.sleep(0.5)
 
 
 async def _touch(

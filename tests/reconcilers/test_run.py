@@ -524,6 +524,23 @@ async def test_a_child_that_is_refused_for_good_ends_the_run_with_the_servers_te
     assert creations(cluster, "jobs") == 0
 
 
+async def test_an_input_that_the_run_cannot_hold_ends_it(cluster: Cluster, operator: Operator):
+    def refuse(request: Any) -> Any:
+        if is_write(request, Run.resource_type.plural) and b"sha256" in (request.body or b""):
+            return refusal(413, "RequestEntityTooLarge", "request is too large")
+        return None
+
+    client = client_through(cluster, lambda inner: Answering(inner, refuse))
+    async with operator(client=client):
+        await submit(cluster.client)
+        run = await run_that(cluster, completed_with("InvalidInput"))
+
+    condition = completed(run)
+    assert condition is not None
+    assert condition.message == "the Run cannot hold its input: request is too large"
+    assert creations(cluster, "jobs") == 0
+
+
 @pytest.mark.parametrize("resource", ["configmaps", "jobs"])
 async def test_a_quota_is_told_and_tried_again_slowly(
     cluster: Cluster, operator: Operator, resource: str
@@ -608,6 +625,49 @@ async def test_a_run_that_is_being_deleted_is_left_alone(cluster: Cluster, opera
 
     assert creations(cluster, "jobs") == 0
     assert (await the_run(cluster.client)).status.to_dict() == {}
+
+
+async def test_a_running_search_is_reflected_until_its_request_is_really_gone(
+    cluster: Cluster, operator: Operator
+):
+    async with operator():
+        await submit(cluster.client)
+        hold = {"metadata": {"finalizers": ["lab.test/hold"]}}
+        await cluster.client.patch(DynamoGraphDeploymentRequest, REQUEST_KEY, hold)
+        job = await the_job(cluster)
+        await run_that(cluster, lambda run: run.status.job_ref)
+        await cluster.client.delete(DynamoGraphDeploymentRequest, REQUEST_KEY)
+        await start_pod(cluster.client, job)
+        await run_that(cluster, completed_with("Running", status="False"))
+
+
+@with_garbage_collector
+async def test_a_deleted_run_takes_its_execution_along(cluster: Cluster, operator: Operator):
+    async with operator():
+        job, pod = await start_search(cluster)
+        run = await the_run(cluster.client)
+        await cluster.client.delete(Run, run.key)
+        await cluster.eventually(
+            lambda: cluster.client.find(Job, job.key), lambda found: found is None
+        )
+        await cluster.eventually(
+            lambda: cluster.client.find(Pod, pod.key), lambda found: found is None
+        )
+        await request_that(cluster, accepted_with("RunDeleted"))
+
+    assert creations(cluster, "jobs") == 1
+
+
+async def test_a_condition_that_nobody_can_have_meant_is_no_ending(
+    cluster: Cluster, operator: Operator
+):
+    run = await plant_run(cluster.client)
+    strange = {"type": "Completed", "status": "False", "reason": "Whatever", "message": ""}
+    strange["lastTransitionTime"] = "2030-01-01T00:00:00Z"
+    await patch_status(cluster.client, Run, run.key, {"conditions": [strange]})
+
+    async with operator():
+        await the_job(cluster)
 
 
 @with_garbage_collector
