@@ -20,7 +20,7 @@ from dynamo_operator.api.v1beta2 import (
     RunPhase,
 )
 from dynamo_operator.cli.candidates import candidate_chart, candidate_table
-from dynamo_operator.cli.errors import CliError
+from dynamo_operator.cli.errors import USAGE, CliError
 from dynamo_operator.cli.local import GPU_LABELS, image_map, install_planner, operated
 from dynamo_operator.cli.logs import add_log_flags, configure_logs
 from dynamo_operator.cli.progress import ProgressLine, describe
@@ -32,6 +32,7 @@ from informers.objects import ObjectKey
 _NAME = "demo"
 _NAMESPACE = "default"
 _LOOK_SECONDS = 0.5
+_RESULTS = ("audit.jsonl", "best.yaml", "candidates.svg", "kubeconfig")
 
 # A search that takes half a minute; `--full` leaves it out.
 _SHORT_SEARCH: dict[str, Any] = {
@@ -58,13 +59,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 async def run_demo(arguments: argparse.Namespace) -> int:
     """Search, show, and leave nothing behind but the results."""
     configure_logs(arguments)
+    output = _output_directory(arguments.output)
     planner = await asyncio.to_thread(install_planner, print)
     versions = ", ".join(f"{name} {version}" for name, version in planner.versions.items())
     print(f"planner: {versions}")
     offline = arguments.model in planner.models
     if offline:
         print(f"model configuration of {arguments.model}: AISimulate's own copy, no hub is asked")
-    output = _output_directory(arguments.output)
     with tempfile.TemporaryDirectory(prefix="dynamo-operator-demo-") as directory:
         options = ClusterOptions(
             directory=Path(directory),
@@ -84,10 +85,16 @@ async def run_demo(arguments: argparse.Namespace) -> int:
 
 
 def _output_directory(path: Path) -> Path:
-    """Make the directory of the results; an earlier demo's audit log goes."""
+    """Make the directory of the results; those of an earlier demo go."""
     output = path.absolute()
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "audit.jsonl").unlink(missing_ok=True)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        for name in _RESULTS:
+            (output / name).unlink(missing_ok=True)
+    except FileExistsError:
+        raise CliError(f"--output {path}: is no directory", exit_code=USAGE) from None
+    except OSError as error:
+        raise CliError(f"--output {path}: {error.strerror}", exit_code=USAGE) from None
     return output
 
 

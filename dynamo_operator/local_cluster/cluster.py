@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+import errno
+import fcntl
+import os
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +25,10 @@ from dynamo_operator.runtime.manager import Manager
 
 _NODE = "local"
 _HOST = "127.0.0.1"
+
+
+class ClusterError(OSError):
+    """A local cluster cannot be started here; one line says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +88,21 @@ class LocalCluster:
 
 @asynccontextmanager
 async def local_cluster(options: ClusterOptions) -> AsyncGenerator[LocalCluster]:
-    """Run a cluster for the length of the block; nothing is left running after it."""
-    options.directory.mkdir(parents=True, exist_ok=True)
+    """Run a cluster for the length of the block; nothing is left running after it.
+
+    Raises:
+        ClusterError: its directory or port cannot be had.
+    """
     async with AsyncExitStack() as stack:
+        stack.enter_context(_own_directory(options.directory))
         api = ApiServer(audit=_audit_log(options.audit_file, stack), service_accounts=True)
         https = HttpsServer(api, host=_HOST, port=options.port)
-        await stack.enter_async_context(https)
+        try:
+            await stack.enter_async_context(https)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise ClusterError(f"port {options.port} of {_HOST} is in use; name another") from None
         kubeconfig = options.directory / "admin.kubeconfig"
         https.write_kubeconfig(kubeconfig)
         config = ClientConfig.load(kubeconfig=str(kubeconfig), environ={})
@@ -103,6 +119,29 @@ async def local_cluster(options: ClusterOptions) -> AsyncGenerator[LocalCluster]
             manager.add(runnable)
         await stack.enter_async_context(manager.running())
         yield LocalCluster(api, https, options.directory, client)
+
+
+@contextmanager
+def _own_directory(directory: Path) -> Iterator[None]:
+    """Make the directory, and let no other cluster have it meanwhile."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        reason = "is no directory" if isinstance(error, FileExistsError) else error.strerror
+        raise ClusterError(f"directory {directory}: {reason}") from None
+    try:
+        _lock(descriptor, directory)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, directory: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ClusterError(f"directory {directory}: another cluster runs in it") from None
 
 
 def _audit_log(path: Path | None, stack: AsyncExitStack) -> AuditLog:
