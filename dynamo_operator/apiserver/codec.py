@@ -13,6 +13,11 @@ from ruamel.yaml.error import YAMLError
 from dynamo_operator.apiserver import status
 from dynamo_operator.apiserver.messages import to_json
 
+# Far below what Python's recursion takes, so that whatever walks an object gets through it.
+MAX_DEPTH = 250
+_MOST_EXPANDED = 4 * 1024 * 1024
+_NODE_SIZE = 8
+
 
 def parse_json(data: bytes, duplicate: Callable[[str], None] = lambda _: None) -> Any:
     """Decode JSON, reporting keys that occur twice in one object.
@@ -35,6 +40,7 @@ def parse_json(data: bytes, duplicate: Callable[[str], None] = lambda _: None) -
         value = json.loads(data, object_pairs_hook=pairs, parse_constant=_refuse_constant)
         if b"\\ud" in data.lower():
             value = json.loads(to_json(value))  # half a surrogate pair becomes U+FFFD
+        check_depth(value)
         return value
     except (ValueError, RecursionError) as error:
         raise status.bad_request(f"couldn't get version/kind; json parse error: {error}") from None
@@ -51,10 +57,31 @@ def parse_yaml(data: bytes, duplicate: Callable[[str], None] = lambda _: None) -
     yaml = YAML(typ="safe", pure=True)
     yaml.version = (1, 1)  # kubernetes reads `yes` and `on` as booleans
     try:
-        return _plain(yaml.load(data.decode("utf-8")))
-    except (YAMLError, UnicodeDecodeError, ValueError) as error:
+        value = yaml.load(data.decode("utf-8"))
+        check_depth(value)
+        return _Plain().of(value)
+    except (YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         first = str(error).replace("\n", " ")
         raise status.bad_request(f"error decoding YAML: {first}") from None
+
+
+def check_depth(value: Any) -> None:
+    """Refuse a value that is nested too deeply to be walked.
+
+    Raises:
+        StatusError: 400.
+    """
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        inner: dict[int, Any] = {}  # what YAML's aliases repeat is looked at once
+        for node in level:
+            if isinstance(node, (dict, list)):
+                children = node.values() if isinstance(node, dict) else node
+                inner.update((id(child), child) for child in children)
+        if not inner:
+            return
+        level = list(inner.values())
+    raise status.bad_request(f"the data is nested deeper than {MAX_DEPTH} levels")
 
 
 def to_yaml(value: Any) -> bytes:
@@ -66,15 +93,25 @@ def to_yaml(value: Any) -> bytes:
     return stream.getvalue()
 
 
-def _plain(value: Any) -> Any:
-    """Turn what only YAML has (dates, non-string keys) into JSON values."""
-    if isinstance(value, dict):
-        return {_key(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if value is None or isinstance(value, (str, int, float, bool)):
-        return value
-    return value.isoformat().replace("+00:00", "Z") if hasattr(value, "isoformat") else str(value)
+class _Plain:
+    """Turns what only YAML has (dates, non-string keys, aliases) into JSON values."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_EXPANDED
+
+    def of(self, value: Any) -> Any:
+        self._left -= _NODE_SIZE + (len(value) if isinstance(value, str) else 0)
+        if self._left < 0:
+            raise ValueError(f"its aliases stand for more than {_MOST_EXPANDED} bytes")
+        if isinstance(value, dict):
+            return {_key(key): self.of(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.of(item) for item in value]
+        if value is None or isinstance(value, (str, int, float, bool)):
+            return value
+        if hasattr(value, "isoformat"):
+            return value.isoformat().replace("+00:00", "Z")
+        return str(value)
 
 
 def _key(key: Any) -> str:
@@ -86,8 +123,10 @@ def _key(key: Any) -> str:
 def _is_json(data: bytes) -> bool:
     try:
         json.loads(data)
-    except (ValueError, RecursionError):
+    except ValueError:
         return False
+    except RecursionError:  # only what is JSON so far gets that deep
+        return True
     return True
 
 

@@ -312,8 +312,9 @@ def _selectable_errors(
         names = simple_fields(text) if text.startswith(".") else None
         node: Any = schema
         for name in names or ():
-            node = ((node or {}).get("properties") or {}).get(name)
-        if not names or names[0] == "metadata" or node is None:
+            properties = node.get("properties") if isinstance(node, dict) else None
+            node = properties.get(name) if isinstance(properties, dict) else None
+        if not names or names[0] == "metadata" or not isinstance(node, dict):
             detail = "is an invalid path: does not refer to a valid field"
             yield FieldError(where, FieldErrorKind.INVALID, detail, text)
         elif node.get("type") not in ("string", "integer", "boolean"):

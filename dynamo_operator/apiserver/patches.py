@@ -7,12 +7,15 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from dynamo_operator.apiserver.codec import check_depth
 from dynamo_operator.apiserver.status import StatusError, bad_request
 
 _MAX_OPERATIONS: Final = 10_000
+_MAX_COPIED: Final = 3 * 1024 * 1024
 _NEEDS_VALUE: Final = frozenset({"add", "replace", "test"})
 _NEEDS_FROM: Final = frozenset({"move", "copy"})
 _OPERATIONS: Final = _NEEDS_VALUE | _NEEDS_FROM | {"remove"}
+_DEEPENING: Final = _OPERATIONS - {"test", "remove"}
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -32,11 +35,18 @@ def json_patch(document: Any, operations: Any) -> Any:
     """Return `document` with an RFC 6902 patch applied; the document is not changed.
 
     Raises:
-        StatusError: 400 when the patch is malformed, 413 when it is too long, 422 when it does
-            not apply.
+        StatusError: 400 when the patch is malformed or nests too deeply, 413 when it is too long,
+            422 when it does not apply.
     """
+    copied = 0
     for operation in _checked(operations):
+        if operation["op"] == "copy":
+            copied += len(_canonical(_get(document, operation["from"], "copy")))
+            if copied > _MAX_COPIED:
+                raise patch_rejected(f"copies amount to more than {_MAX_COPIED} bytes")
         document = _apply(document, operation)
+        if operation["op"] in _DEEPENING:
+            check_depth(document)
     return document
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.dynamo_operator.apiserver.api import (
+    APPLY,
     CONFIG_MAPS,
     CORE,
     CRDS,
@@ -13,6 +14,7 @@ from tests.dynamo_operator.apiserver.api import (
     PODS,
     WIDGETS,
     Api,
+    Json,
     config_map,
     pod,
     widget,
@@ -109,6 +111,54 @@ async def test_whatever_is_sent_the_answer_is_an_object_or_a_status(seed):
 
         assert answer.status in {200, 201, 400, 404, 409, 422}, json.dumps(body)
         assert answer.body["kind"] == "Status" or answer.status < 300
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":', b"[ # no JSON\n"])
+@pytest.mark.parametrize("content_type", ["application/json", "application/yaml", APPLY])
+async def test_a_body_nested_without_end_is_a_bad_request(content_type, opening):
+    method, path = ("PATCH", f"{CONFIG_MAPS}/a") if content_type == APPLY else ("POST", CONFIG_MAPS)
+    query: Json = {"fieldManager": "tester"} if content_type == APPLY else {}
+
+    answer = await Api().ask(method, path, opening * 500, content_type=content_type, **query)
+
+    assert answer.status == 400
+    assert "\n" not in answer.message
+
+
+@pytest.mark.parametrize("depth", [260, 2000])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+async def test_a_body_nested_too_deeply_is_a_bad_request(depth, opening, closing):
+    text = json.dumps({**config_map("c"), "data": 0}).replace(
+        '"data": 0', f'"data": {opening * depth}0{closing * depth}'
+    )
+    api = Api()
+
+    for method, path, content_type in (
+        ("POST", CONFIG_MAPS, "application/json"),
+        ("PATCH", f"{CONFIG_MAPS}/c", APPLY),
+        ("PATCH", f"{CONFIG_MAPS}/c", MERGE),
+    ):
+        query: Json = {"fieldManager": "tester"} if content_type == APPLY else {}
+        answer = await api.ask(method, path, text.encode(), content_type=content_type, **query)
+
+        assert answer.status == 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "&a [*a, *a]",
+        "data: &a {a: *a, b: *a}",
+        "".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9 if n else 'a')}]\n" for n in range(9)),
+        "a: &a " + "x" * 100_000 + "\nb: [" + "*a, " * 1000 + "]",
+    ],
+)
+async def test_aliases_that_stand_for_too_much_are_a_bad_request(body):
+    answer = await Api().ask(
+        "PATCH", f"{CONFIG_MAPS}/a", body.encode(), content_type=APPLY, fieldManager="tester"
+    )
+
+    assert answer.status == 400
 
 
 async def test_half_a_character_does_not_reach_other_clients():

@@ -260,6 +260,15 @@ def test_a_malformed_schema_is_refused_by_path(schema):
     assert error.path.startswith("spec.versions[0].schema.openAPIV3Schema")
 
 
+@pytest.mark.parametrize("schema", [{"type": "object", "properties": "spec"}, obj(spec="text")])
+def test_a_selectable_field_of_a_malformed_schema_is_refused(schema):
+    fields = [{"jsonPath": ".spec.size"}]
+
+    found = crds.validate_crd(crd(version(schema=schema, selectableFields=fields)))
+
+    assert "spec.versions[0].selectableFields[0].jsonPath" in {error.path for error in found}
+
+
 class TestUpdates:
     @pytest.mark.parametrize(
         ("spec", "path"),

@@ -1,4 +1,5 @@
 import copy
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -145,3 +146,21 @@ def test_a_json_patch_is_all_or_nothing():
         json_patch(document, [{"op": "remove", "path": "/a"}, {"op": "remove", "path": "/b"}])
 
     assert document == {"a": 1}
+
+
+def test_copies_that_double_an_object_again_and_again_are_refused():
+    doubling = [{"op": "copy", "from": "/a", "path": f"/a/{n}"} for n in range(64)]
+
+    with pytest.raises(StatusError) as refusal:
+        json_patch({"a": {"x": "y" * 1000}}, doubling)
+
+    assert refusal.value.code == 422
+
+
+def test_a_patch_cannot_nest_an_object_deeper_and_deeper():
+    nested: dict[str, Any] = {}
+    for _ in range(100):
+        nested = {"a": nested}
+
+    with pytest.raises(StatusError, match="nested deeper than 250 levels"):
+        json_patch(nested, [{"op": "copy", "from": "", "path": "/a" * n} for n in (100, 200, 300)])
