@@ -135,13 +135,8 @@ class RequestReconciler:
         self, request: DynamoGraphDeploymentRequest, desired: DynamoGraphDeploymentRun
     ) -> Acceptance:
         latest = await self._live.find(DynamoGraphDeploymentRequest, request.key)
-        # A stale copy must not start a search that nobody asks for any more.
-        if (
-            latest is None
-            or latest.uid != request.uid
-            or latest.is_deleting
-            or latest.generation != request.generation
-        ):
+        # A stale copy must not start a search that nobody asks for any more, or that was cancelled.
+        if latest is None or latest.resource_version != request.resource_version:
             raise ConflictError(409, "Conflict", f"Request {request.key} is not what was read")
         try:
             run = await self._client.create(desired, owner=request)
