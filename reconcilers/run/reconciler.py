@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from dynamo_operator.api.conditions import CompletedReason, ConditionType
-from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGraphDeploymentRun
+from dynamo_operator.api.v1beta2 import (
+    DynamoGraphDeploymentRequest,
+    DynamoGraphDeploymentRun,
+    RunPhase,
+)
 from dynamo_operator.runtime import CachedReader, EventRecorder, Result
 from dynamo_operator.runtime.builtin_kinds import Job
 from dynamo_operator.runtime.client import Client, Reader
@@ -115,8 +119,7 @@ class RunReconciler:
             case Broken(reason, message):
                 return await self._end(status, reason, message)
             case Running(started=True):
-                start_time = job.status.get("startTime")
-                await status.waiting(CompletedReason.RUNNING, "", start_time=start_time)
+                await self._run_on(status, job)
                 return Result.done()
             case Running(problem=problem) if problem:
                 await self._tell_waiting(status, CompletedReason.PENDING, problem)
@@ -126,6 +129,14 @@ class RunReconciler:
                 problem = await self._jobs.warning_about(job)
                 await self._tell_waiting(status, CompletedReason.PENDING, problem)
                 return Result.requeue(after=_POLL_SECONDS)
+
+    async def _run_on(self, status: StatusWriter, job: Job) -> None:
+        was_running = status.run.status.phase == RunPhase.RUNNING
+        start_time = job.status.get("startTime")
+        await status.waiting(CompletedReason.RUNNING, "", start_time=start_time)
+        if not was_running:
+            note = f"the search runs in Job {job.key.name}"
+            self._events.record(status.run, reason="Running", action="Execute", note=note)
 
     async def _judge(self, job: Job) -> Verdict:
         pod = await self._jobs.pod_of(job)

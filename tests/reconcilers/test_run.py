@@ -36,6 +36,7 @@ from tests.reconcilers.search import (
     creations,
     end_job,
     event_about,
+    events_about,
     finish_search,
     is_going,
     patch_status,
@@ -297,6 +298,22 @@ async def test_phases_only_move_on_and_completed_is_true_exactly_at_the_end(
         ("Running", "False", "Running"),
         ("Running", "False", "PublisherFailed"),
         ("Failed", "True", "PublisherFailed"),
+    ]
+
+
+async def test_what_a_person_would_ask_about_is_told_as_events(
+    cluster: Cluster, operator: Operator
+):
+    async with operator():
+        job, pod = await start_search(cluster)
+        await finish_search(cluster, job, pod)
+        run = await run_that(cluster, completed_with("Succeeded"))
+        await event_about(cluster, run, "Succeeded")
+        events = await events_about(cluster.client, run)
+
+    assert [(event.type, event.reason, event.note) for event in events] == [
+        ("Normal", "Running", f"the search runs in Job {job.key.name}"),
+        ("Normal", "Succeeded", "the search is complete"),
     ]
 
 
