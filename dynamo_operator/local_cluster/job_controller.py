@@ -107,7 +107,10 @@ class JobReconciler:
             return Result.done()
         pods = await self._reader.by_index(Pod, BY_OWNER_UID, job.uid)
         plan = plan_job(job, pods, self._clock.now())
-        await self._act(job, plan)
+        try:
+            await self._act(job, plan)
+        except ConflictError:
+            return Result.backoff("the Job changed since it was read")
         if plan.requeue_after is not None:
             return Result.requeue(after=max(plan.requeue_after, 0.001))
         return Result.done()

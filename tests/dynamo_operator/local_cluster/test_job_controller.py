@@ -3,9 +3,10 @@ import asyncio
 import pytest
 
 from dynamo_operator.local_cluster.garbage_collector import GarbageCollector
-from dynamo_operator.local_cluster.job_controller import JobController
+from dynamo_operator.local_cluster.job_controller import JobController, JobReconciler
 from dynamo_operator.local_cluster.job_plan import TRACKING_FINALIZER
 from dynamo_operator.runtime.builtin_kinds import Event, Job, Pod
+from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.testing.cluster import Cluster
 from informers.objects import ObjectKey
 
@@ -241,3 +242,32 @@ async def test_a_settled_job_causes_no_writes(cluster):
     await asyncio.sleep(900)
 
     assert (await cluster.client.get(Job, ObjectKey("default", "j"))).resource_version == before
+
+
+async def test_a_job_that_changed_since_it_was_read_is_looked_at_again(cluster):
+    job = await start(cluster)
+    await pods_of(cluster, 1)
+    await cluster.eventually(
+        lambda: cluster.client.get(Job, job.key), lambda found: found.status.get("active")
+    )
+    async with cluster.manager() as manager:
+        reconciler = JobReconciler(
+            _Outdated(job), cluster.client, events=manager.events, clock=cluster.clock
+        )
+        result = await reconciler.reconcile(job.key)
+
+    assert result == Result.backoff("the Job changed since it was read")
+    assert len(await cluster.client.list(Pod)) == 1
+
+
+class _Outdated:
+    """A cache that has an old version of one Job, and no Pod."""
+
+    def __init__(self, job):
+        self._job = job
+
+    async def find(self, kind, key):
+        return self._job
+
+    async def by_index(self, kind, index, value):
+        return []
