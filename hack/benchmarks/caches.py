@@ -23,7 +23,7 @@ from informers.shared_informer import SharedInformer
 from informers.store import Lister
 from informers.work_queue import WorkQueue
 
-_EVENTS = 50_000
+_EVENTS = 20_000
 _EVENT_KEYS = 1_000
 _LISTED = 10_000
 _GROWTH_KEYS = 10_000

@@ -102,7 +102,7 @@ def queue(scale: float) -> list[Measurement]:
         items.done(item.key)
     seconds = time.process_time() - started
     rate = count / seconds
-    return [Measurement("queue add, get and done", rate, "1/s", Bar(150_000, at_least=True))]
+    return [Measurement("queue add, get and done", rate, "1/s", Bar(100_000, at_least=True))]
 
 
 def reconcile(scale: float) -> list[Measurement]:

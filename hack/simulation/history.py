@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from dynamo_operator.api.labels import GROUP, REQUEST_GENERATION_LABEL
+from dynamo_operator.api.labels import GROUP, REQUEST_GENERATION_LABEL, RUN_UID_LABEL
 from dynamo_operator.api.v1beta2 import RunPhase
 from dynamo_operator.apiserver.storage import Change, Storage, StorageKey
 
 JOBS: StorageKey = ("batch", "jobs")
+PODS: StorageKey = ("", "pods")
 RUNS: StorageKey = (GROUP, "dynamographdeploymentruns")
 
 _TERMINAL = (RunPhase.SUCCEEDED, RunPhase.FAILED)
+_OVER = ("Succeeded", "Failed")
 _ORDER: dict[str | None, int] = {
     None: 0,
     RunPhase.PENDING: 0,
@@ -29,6 +31,7 @@ class History:
     - A Job is made only for a Run that goes on.
     - A generation of a Request gets one Run, and only when no older Run goes on.
     - The phase of a Run moves forward only, and nothing about an ended Run changes.
+    - When a Run ends, nothing of it works any more: neither a Job that goes on, nor a Pod.
 
     Args:
         storage: of the API server.
@@ -87,6 +90,7 @@ class History:
         if was not in _TERMINAL:
             if now in _TERMINAL:
                 self.counts[f"ended {_completed(after).get('reason')}"] += 1
+                self._run_ended(change)
             return
         for what, old, new in (
             ("phase", was, now),
@@ -98,18 +102,33 @@ class History:
                     f"Run {change.object.name} had ended, and its {what} went from {old} to {new}"
                 )
 
+    def _run_ended(self, change: Change) -> None:
+        run = change.object
+        uid = run.value["metadata"]["uid"]
+        for job in self._storage.objects(JOBS):
+            if _controller_uid(job.value) == uid and not _is_finished(job.value):
+                self._violated(f"Run {run.name} ended, and its Job {job.name} goes on")
+        for pod in self._storage.objects(PODS):
+            if pod.labels.get(RUN_UID_LABEL) == uid and _phase(pod.value) not in _OVER:
+                self._violated(f"Run {run.name} ended, and its Pod {pod.name} goes on")
+
     def _violated(self, what: str) -> None:
         self.violations.append(f"version {self._storage.resource_version}: {what}")
 
 
-def _phase(run: dict[str, Any]) -> str | None:
-    phase: str | None = run.get("status", {}).get("phase")
+def _phase(obj: dict[str, Any]) -> str | None:
+    phase: str | None = obj.get("status", {}).get("phase")
     return phase
 
 
 def _completed(run: dict[str, Any]) -> dict[str, Any]:
     conditions = run.get("status", {}).get("conditions") or ()
     return next((c for c in conditions if c["type"] == "Completed"), {})
+
+
+def _is_finished(job: dict[str, Any]) -> bool:
+    conditions = job.get("status", {}).get("conditions") or ()
+    return any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in conditions)
 
 
 def _controller_uid(obj: dict[str, Any]) -> str:

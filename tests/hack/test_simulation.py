@@ -2,14 +2,14 @@
 
 import pytest
 
-from dynamo_operator.api.labels import REQUEST_GENERATION_LABEL
+from dynamo_operator.api.labels import REQUEST_GENERATION_LABEL, RUN_UID_LABEL
 from dynamo_operator.apiserver.storage import Storage
 from dynamo_operator.runtime.builtin_kinds import ConfigMap
 from dynamo_operator.runtime.client import Client, ServerError, TransportError, UnknownOutcomeError
 from dynamo_operator.testing.cluster import Cluster
 from dynamo_operator.testing.in_process_transport import InProcessTransport
 from hack.simulation.faulty_transport import FaultyTransport, Weather
-from hack.simulation.history import JOBS, RUNS, History
+from hack.simulation.history import JOBS, PODS, RUNS, History
 from informers.clock import Random
 from informers.objects import ObjectKey
 
@@ -73,6 +73,9 @@ def run(name, phase, generation=1, reason="Succeeded"):
     )
 
 
+POD = owned("a", "job", metadata={"labels": {RUN_UID_LABEL: "uid of r"}}, status={})
+
+
 @pytest.mark.parametrize(
     ("commits", "noticed"),
     [
@@ -85,6 +88,14 @@ def run(name, phase, generation=1, reason="Succeeded"):
             "Running back to Pending",
         ),
         ([(RUNS, run("r", "Failed")), (RUNS, run("r", "Succeeded"))], "its phase went from Failed"),
+        (
+            [(JOBS, owned("a", "uid of r")), (RUNS, run("r", None)), (RUNS, run("r", "Failed"))],
+            "Run r ended, and its Job a goes on",
+        ),
+        (
+            [(PODS, POD), (RUNS, run("r", None)), (RUNS, run("r", "Failed"))],
+            "Run r ended, and its Pod a goes on",
+        ),
         (
             [(RUNS, run("r", "Failed", reason="Failed")), (RUNS, run("r", "Failed"))],
             "its Completed went from",

@@ -18,15 +18,14 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.virtual_time
-@pytest.mark.parametrize("seed", [1, 137])
-async def test_random_searches_keep_every_promise(seed):
-    report = await explore(seed, steps=40)
+async def test_random_searches_keep_every_promise():
+    report = await explore(1, steps=40)
 
     assert report.counts["runs"] >= report.counts["jobs"] > 0
 
 
 def test_a_seed_replays_exactly():
-    first, second = (virtual_time.run(explore(3, steps=12)) for _ in range(2))
+    first, second = (virtual_time.run(explore(3, steps=8)) for _ in range(2))
 
     assert first == second
 
