@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from typing import TextIO
 
@@ -19,7 +20,9 @@ class ProgressLine:
     def show(self, text: str) -> None:
         """Replace the line."""
         if self._terminal:
-            self._stream.write(f"\r\x1b[2K{text}")
+            # A line that wraps could not be cleared.
+            width = shutil.get_terminal_size().columns - 1
+            self._stream.write(f"\r\x1b[2K{text[:width]}")
         elif text != self._shown:
             self._stream.write(f"{text}\n")
         self._shown = text

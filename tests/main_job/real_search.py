@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,13 +66,17 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class RealSearch:
-    """A model-only Request, searched, and searched again with the same seed."""
+    """A model-only Request, searched, and searched again with the same seed.
+
+    `created` counts what the operator created, by resource.
+    """
 
     planner: PlannerEnvironment
     submitted: DynamoGraphDeploymentRequest
     request: DynamoGraphDeploymentRequest
     first: Search
     second: Search
+    created: Counter[str]
 
 
 def search_twice(directory: Path) -> RealSearch:
@@ -90,7 +95,12 @@ async def _search_twice(planner: PlannerEnvironment, directory: Path) -> RealSea
         again = {"spec": {"rerun": {"reason": "the same once more"}}}
         await made.client.patch(DynamoGraphDeploymentRequest, KEY, again)
         second = await _search(made, directory, 1)
-    return RealSearch(planner, submitted, mirrored, first, second)
+        created = Counter(
+            entry.resource
+            for entry in made.cluster.audit.writes(user=made.operator_user)
+            if entry.verb == "create" and entry.code == 201
+        )
+    return RealSearch(planner, submitted, mirrored, first, second, created)
 
 
 async def _search(made: Stage, directory: Path, index: int) -> Search:
@@ -100,13 +110,14 @@ async def _search(made: Stage, directory: Path, index: int) -> Search:
             for _ in range(_COPIES_PER_LOOK):  # a look costs the search more than a copy
                 _copy_recommendation(directory / "cluster", target)
                 await asyncio.sleep(_COPY_EVERY_SECONDS)
-    assert run.status.job_ref is not None, run.status
-    assert run.status.execution_snapshot is not None
-    pods = await made.client.list(Pod, namespace=NAMESPACE, labels={_RUN_UID: run.uid})
+    assert run.status.execution_snapshot is not None, run.status
+    labels = {_RUN_UID: run.uid}
+    (job,) = await made.client.list(Job, namespace=NAMESPACE, labels=labels)
+    (pod,) = await made.client.list(Pod, namespace=NAMESPACE, labels=labels)
     return Search(
         run=run,
-        job=await made.client.get(Job, ObjectKey(NAMESPACE, run.status.job_ref.name)),
-        pod=pods[0],
+        job=job,
+        pod=pod,
         config_map=await made.client.get(
             ConfigMap, ObjectKey(NAMESPACE, run.status.execution_snapshot.name)
         ),

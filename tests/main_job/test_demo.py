@@ -156,6 +156,8 @@ def test_it_shows_the_search_while_it_runs(finished: Finished):
     assert "submitted DynamoGraphDeploymentRequest default/demo" in told
     assert "Running, round 0, 0 evaluated, 0 published" in told
     assert "best score" in told.partition("Succeeded")[0]
+    assert "[warning" not in told
+    assert "[error" not in told
 
 
 def test_the_best_deployment_can_be_applied(finished: Finished):

@@ -146,6 +146,13 @@ def test_one_job_runs_the_two_containers(real_search: RealSearch):
     }
 
 
+def test_each_generation_has_one_run_and_one_job(real_search: RealSearch):
+    created = real_search.created
+
+    assert (created["dynamographdeploymentruns"], created["jobs"]) == (2, 2)
+    assert created["configmaps"] == 2
+
+
 def test_each_candidate_belongs_to_its_run(real_search: RealSearch):
     run = real_search.first.run
 
