@@ -15,16 +15,25 @@ from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.runtime import Manager
 from dynamo_operator.runtime.builtin_kinds import Job
 from dynamo_operator.runtime.client import Client
-from dynamo_operator.runtime.client.http import Transport
+from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse, Transport
 from dynamo_operator.testing.cluster import Cluster
 from tests.reconcilers.conftest import GPU_NODE, OPERATOR_IMAGE, Operator
-from tests.reconcilers.faults import Death, Dying, Lagging, client_through
+from tests.reconcilers.faults import (
+    Answering,
+    Death,
+    Dying,
+    Lagging,
+    client_through,
+    is_write,
+    refusal,
+)
 from tests.reconcilers.search import (
     NAMESPACE,
     REQUEST_KEY,
     completed_with,
     creations,
     finish_search,
+    patch_status,
     request_that,
     run_that,
     start_pod,
@@ -37,7 +46,8 @@ from tests.reconcilers.search import (
 
 pytestmark = pytest.mark.virtual_time
 
-ONCE = ("dynamographdeploymentruns", "configmaps", "serviceaccounts", "jobs")
+RUNS = "dynamographdeploymentruns"
+ONCE = (RUNS, "configmaps", "serviceaccounts", "jobs")
 PATIENCE_SECONDS = 600.0
 
 T = TypeVar("T")
@@ -110,6 +120,49 @@ async def test_a_cache_that_lags_behind_makes_nothing_twice(
         await run_that(cluster, completed_with("Running", status="False"))
 
     assert {resource: creations(cluster, resource) for resource in ONCE} == dict.fromkeys(ONCE, 1)
+
+
+async def test_no_job_is_made_for_a_run_that_another_operator_has_ended(
+    cluster: Cluster, operator: Operator
+):
+    transports: list[Lagging] = []
+    is_full = [True]
+
+    def lagging(inner: Transport) -> Lagging:
+        transports.append(Lagging(Answering(inner, lambda r: _quota(r, is_full)), RUNS))
+        return transports[0]
+
+    async with operator(client=client_through(cluster, lagging)):
+        transports[0].released.set()
+        await submit(cluster.client)
+        run = await run_that(cluster, lambda r: r.status.execution_message == "exceeded quota")
+        await asyncio.sleep(1)
+        transports[0].released.clear()
+        await patch_status(cluster.client, type(run), run.key, {"phase": "Failed"})
+        is_full.clear()
+        await asyncio.sleep(120)
+
+    assert creations(cluster, "jobs") == 0
+
+
+async def test_a_job_that_another_operator_made_is_not_missed(cluster: Cluster, operator: Operator):
+    def lagging(inner: Transport) -> Lagging:
+        return Lagging(Answering(inner, lambda r: _quota(r, [True])), "jobs")
+
+    async with operator(client=client_through(cluster, lagging)), operator():
+        await submit(cluster.client)
+        await the_job(cluster)
+        run = await run_that(cluster, lambda r: r.status.job_ref)
+        await _touch(cluster.client, run, 1)
+        await asyncio.sleep(60)
+
+    assert completed_with("Pending", status="False")(await the_run(cluster.client))
+
+
+def _quota(request: HttpRequest, is_full: list[bool]) -> HttpResponse | None:
+    if is_full and request.method == "POST" and is_write(request, "jobs"):
+        return refusal(403, "Forbidden", "exceeded quota")
+    return None
 
 
 async def _live_and_die(cluster: Cluster, writes: int, death: Death) -> bool:

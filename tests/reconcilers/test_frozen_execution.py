@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -196,6 +197,36 @@ async def test_an_unrecorded_one_is_adopted_only_if_equal(
     assert (snapshot.uid if snapshot else None) == (None if is_changed else config_map.uid)
     assert creations(cluster, "configmaps") == 1
     assert len(await cluster.client.list(Job, namespace=NAMESPACE)) == (0 if is_changed else 1)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [{"immutable": False}, {"binary_data": {"more": "AA=="}}],
+    ids=["mutable", "binary-data"],
+)
+async def test_a_forged_one_with_the_right_data_is_not_adopted(
+    cluster: Cluster, operator: Operator, forged: dict[str, Any]
+):
+    def refuse(request: Any) -> Any:
+        if request.method == "POST" and is_write(request, "configmaps"):
+            wanted.append(json.loads(request.body or b"{}"))
+            asked.set()
+            return refusal(500, "InternalError", "try again")
+        return None
+
+    wanted: list[dict[str, Any]] = []
+    asked = asyncio.Event()
+    run = await plant_run(cluster.client)
+    async with operator(client=client_through(cluster, lambda inner: Answering(inner, refuse))):
+        await asked.wait()
+    planted = ConfigMap.model_validate({**wanted[0], **forged})
+    planted.metadata.owner_references = []
+    await cluster.client.create(planted, owner=run)
+
+    async with operator():
+        await run_that(cluster, completed_with("OwnershipConflict"))
+
+    assert creations(cluster, "jobs") == 0
 
 
 async def test_pull_secrets_are_frozen_too(cluster: Cluster, operator: Operator):

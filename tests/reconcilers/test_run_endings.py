@@ -22,7 +22,7 @@ from dynamo_operator.runtime.builtin_kinds import (
 from dynamo_operator.testing.cluster import Cluster
 from tests.builders import COMPLETED_SPEC, exited
 from tests.reconcilers.conftest import Operator
-from tests.reconcilers.faults import Answering, Passing, client_through, refusal
+from tests.reconcilers.faults import Answering, Lagging, Passing, client_through, refusal
 from tests.reconcilers.search import (
     NAMESPACE,
     change,
@@ -267,6 +267,30 @@ async def test_an_ended_job_says_how_its_run_ended(
     assert run.status.start_time == "2026-11-30T12:00:00Z"
     assert run.status.completion_time == "2026-11-30T12:00:30Z"
     assert event.type == ("Normal" if reason == "Succeeded" else "Warning")
+
+
+async def test_exit_codes_that_the_cache_does_not_have_yet_are_asked_for_live(
+    cluster: Cluster, operator: Operator
+):
+    transports: list[Lagging] = []
+
+    def lagging(inner: Any) -> Lagging:
+        transports.append(Lagging(inner, "pods"))
+        return transports[0]
+
+    async with operator(client=client_through(cluster, lagging)):
+        transports[0].released.set()
+        job, pod = await start_search(cluster)
+        transports[0].released.clear()
+        await set_containers(
+            cluster.client, pod, planner=exited(2, "bad mode"), publisher=exited(0)
+        )
+        await end_job(cluster.client, job, *FAILED)
+        run = await run_that(cluster, completed_with("InvalidInput"))
+
+    condition = completed(run)
+    assert condition is not None
+    assert "bad mode" in condition.message
 
 
 async def test_a_job_deleted_by_hand_is_not_run_again(cluster: Cluster, operator: Operator):
