@@ -138,9 +138,10 @@ async def test_a_planner_that_crashes_fails_the_run_with_its_last_line(scripted:
 
 async def test_a_snapshot_out_of_protocol_ends_the_search(scripted: Stage):
     await scripted.submit("breaks-protocol")
-    await scripted.run_that(lambda run: run.status.candidate_refs)
-    processes = container_processes(await scripted.the_pod())
+    _, pod = await scripted.searching()
+    processes = container_processes(pod)
 
+    os.kill(command_of(pod, "planner").pid, scripted_planner.BREAK_SIGNAL)
     run = await scripted.run_that(completed_with("ProtocolViolation"))
 
     assert "schemaVersion" in message_of(run)
