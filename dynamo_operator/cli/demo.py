@@ -25,13 +25,19 @@ from dynamo_operator.cli.local import GPU_LABELS, image_map, install_planner, op
 from dynamo_operator.cli.logs import add_log_flags, configure_logs
 from dynamo_operator.cli.progress import ProgressLine, describe
 from dynamo_operator.cli.request import submit
-from dynamo_operator.local_cluster.cluster import ClusterOptions, LocalCluster, local_cluster
+from dynamo_operator.local_cluster.cluster import (
+    ClusterOptions,
+    LocalCluster,
+    local_cluster,
+    remove_abandoned,
+)
 from dynamo_operator.runtime.client import Client
 from informers.objects import ObjectKey
 
 _NAME = "demo"
 _NAMESPACE = "default"
 _LOOK_SECONDS = 0.5
+_DIRECTORY_PREFIX = "dynamo-operator-demo-"
 _RESULTS = ("audit.jsonl", "best.yaml", "candidates.svg", "kubeconfig")
 
 # A search that takes half a minute; `--full` leaves it out.
@@ -66,7 +72,8 @@ async def run_demo(arguments: argparse.Namespace) -> int:
     offline = arguments.model in planner.models
     if offline:
         print(f"model configuration of {arguments.model}: AISimulate's own copy, no hub is asked")
-    with tempfile.TemporaryDirectory(prefix="dynamo-operator-demo-") as directory:
+    remove_abandoned(Path(tempfile.gettempdir()), f"{_DIRECTORY_PREFIX}*")
+    with tempfile.TemporaryDirectory(prefix=_DIRECTORY_PREFIX) as directory:
         options = ClusterOptions(
             directory=Path(directory),
             images=image_map(planner, offline=offline),

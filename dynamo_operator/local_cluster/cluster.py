@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from dynamo_operator.local_cluster.kubelet_server import ServingCertificate
 from dynamo_operator.local_cluster.namespaces import Namespaces
 from dynamo_operator.local_cluster.node_agent import NodeAgent, NodeOptions
 from dynamo_operator.local_cluster.scheduler import Scheduler
+from dynamo_operator.local_cluster.volumes import remove_tree
 from dynamo_operator.runtime.client import Client, ClientConfig
 from dynamo_operator.runtime.manager import Manager
 
@@ -121,6 +122,23 @@ async def local_cluster(options: ClusterOptions) -> AsyncGenerator[LocalCluster]
         yield LocalCluster(api, https, options.directory, client)
 
 
+def remove_abandoned(parent: Path, pattern: str) -> None:
+    """Remove what clusters left that were killed: their files, and the mounts of their node.
+
+    Args:
+        parent: where their directories are.
+        pattern: matches their directories' names; those of clusters that run, or start, stay.
+    """
+    for directory in parent.glob(pattern):
+        if _node_directory(directory).exists():  # made by a cluster that had the directory
+            with suppress(ClusterError), _own_directory(directory):
+                remove_tree(directory)
+
+
+def _node_directory(directory: Path) -> Path:
+    return directory / "node"
+
+
 @contextmanager
 def _own_directory(directory: Path) -> Iterator[None]:
     """Make the directory, and let no other cluster have it meanwhile."""
@@ -165,7 +183,7 @@ def _node_options(options: ClusterOptions, https: HttpsServer) -> NodeOptions:
     port = int(https.url.rpartition(":")[2])
     return NodeOptions(
         name=_NODE,
-        state_directory=directory / "node",
+        state_directory=_node_directory(directory),
         images=options.images,
         labels=options.node_labels,
         capacity=options.node_capacity,

@@ -17,6 +17,7 @@ import pytest
 
 from dynamo_operator.aisimulate.document import load_document
 from dynamo_operator.api.v1beta1 import DynamoGraphDeployment
+from dynamo_operator.local_cluster.cluster import remove_abandoned
 from dynamo_operator.planner.install import install
 from tests.main_job.processes import Process, family_of
 from tests.main_job.shell import BIN, KUBECTL
@@ -26,6 +27,7 @@ pytestmark = [pytest.mark.planner, pytest.mark.timeout(420)]
 COMMAND = BIN / "dynamo-operator"
 PROCESSOR_SECONDS = 90
 _LOOK_SECONDS = 0.2
+_DYING_SECONDS = 10
 
 
 class Demo:
@@ -79,11 +81,15 @@ class Demo:
         """How many processes it had."""
         return len(self._seen)
 
+    def alive(self) -> list[Process]:
+        """Its processes that still run."""
+        return [process for process in self._seen if process.is_alive]
+
     def leftovers(self) -> list[str]:
         """What is left of it beside its results: processes, mounts, temporary files."""
         mounts = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
         return [
-            *(f"process {process.pid}" for process in self._seen if process.is_alive),
+            *(f"process {process.pid}" for process in self.alive()),
             *(f"mount {line}" for line in mounts if str(self.temporary) in line),
             *map(str, self.temporary.rglob("*")),
         ]
@@ -216,6 +222,21 @@ def test_a_signal_ends_it_and_nothing_is_left(demo: Demo, number: signal.Signals
     assert code == exit_code, demo.told
     assert "Traceback" not in demo.told
     assert demo.programs > 5
+    assert demo.leftovers() == []
+
+
+def test_killed_its_processes_die_and_the_next_one_clears_up(demo: Demo):
+    demo.wait_for("Running, round 0")
+    remove_abandoned(demo.temporary, "*")  # it runs, so it stays
+    demo.send(signal.SIGKILL)
+    demo.wait()
+    deadline = time.monotonic() + _DYING_SECONDS
+    while (alive := demo.alive()) and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+    remove_abandoned(demo.temporary, "*")  # as every demo begins
+
+    assert demo.programs > 5
+    assert alive == []
     assert demo.leftovers() == []
 
 
