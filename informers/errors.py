@@ -36,7 +36,8 @@ class ListWatchError(InformerError):
         *,
         retry_after_seconds: float | None = None,
     ) -> None:
-        super().__init__(f"{code} {reason}: {message}" if reason else f"{code}: {message}")
+        status = f"{code} {reason}" if reason else str(code)
+        super().__init__(f"{status}: {' '.join(message.split())}")
         self.code = code
         self.reason = reason
         self.message = message

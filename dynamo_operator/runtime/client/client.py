@@ -477,15 +477,15 @@ class Client(LiveReader):
         response = await self.request(
             method, path, query=query, body=data, content_type=content_type
         )
+        resource_type = codec.resource_type_of(kind)
         try:
             stored = codec.decode_cached(response.body)
+            if not dry_run and stored.key.name:
+                version = stored.resource_version
+                self._told(Write(resource_type, stored.key, version, stored=stored))
+            return codec.decode(kind, response.body)
         except codec.MalformedJsonError as error:
             raise UnknownOutcomeError(f"{method} {path}: answered with {error}") from None
-        resource_type = codec.resource_type_of(kind)
-        if not dry_run and stored.key.name:
-            version = stored.resource_version
-            self._told(Write(resource_type, stored.key, version, stored=stored))
-        return codec.decode(kind, response.body)
 
     def _told(self, write: Write) -> None:
         for observer in self._write_observers:

@@ -151,9 +151,8 @@ class HttpTransport:
             raise DeadlineExceededError(f"{request}: {what}", sent=sent.value) from error
         except aiohttp.ClientResponseError as error:
             # Not chained: its representation holds the request's headers.
-            raise TransportError(
-                f"{request}: {error.status} {error.message}", sent=sent.value
-            ) from None
+            message = " ".join(error.message.split())
+            raise TransportError(f"{request}: {error.status} {message}", sent=sent.value) from None
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{request}: {_described(error)}", sent=sent.value) from error
         except RuntimeError as error:

@@ -312,8 +312,11 @@ async def test_observers_of_writes_learn_the_version_of_every_write_but_of_a_dry
     assert seen == [Write(ConfigMap.resource_type, KEY, "7")] * 2
 
 
-async def test_a_write_answered_with_garbage_has_an_unknown_outcome():
-    _, client = client_on(answer(201, b"<html>"))
+@pytest.mark.parametrize(
+    "garbage", [b"<html>", b"", b"[]", b'{"metadata": {"name": "a"}, "data": {"k": "\xff"}}']
+)
+async def test_a_write_answered_with_garbage_has_an_unknown_outcome(garbage):
+    _, client = client_on(answer(201, garbage))
 
     with pytest.raises(UnknownOutcomeError):
         await client.create(ConfigMap.new("a"))

@@ -122,6 +122,17 @@ async def test_a_compressed_answer_that_is_none_is_a_transport_error():
             await client.create(ConfigMap.new("a"))
 
 
+async def test_an_answer_that_breaks_http_is_an_error_in_one_line():
+    async with (
+        ScriptedServer([reply(200, b"{}", x="a\rb", content_length="7")]) as server,
+        client_of(server) as client,
+    ):
+        with pytest.raises(UnknownOutcomeError) as caught:
+            await client.create(ConfigMap.new("a"))
+
+    assert "\n" not in str(caught.value)
+
+
 async def test_connections_are_used_again():
     async with ScriptedServer([reply(200, STORED)]) as server, client_of(server) as client:
         for _ in range(3):
@@ -260,6 +271,16 @@ async def test_a_watch_delivers_what_came_before_it_broke(fault, error):
             await names_watched(client, names)
 
     assert names == ["a"]
+
+
+async def test_a_watch_that_is_refused_says_why_in_one_line():
+    async with (
+        ScriptedServer([status(500, "Internal", "etcd\nis away")]) as server,
+        client_of(server) as client,
+    ):
+        with pytest.raises(Exception, match="500 Internal: etcd is away"):
+            async with client.list_watch(Pod).watch(resource_version="", timeout_seconds=9):
+                pass
 
 
 async def test_a_watch_that_is_refused_in_text_is_refused():
