@@ -15,9 +15,10 @@ from typing import Any, Final
 
 import cel
 
-from dynamo_operator.apiserver import cel_source, paths
+from dynamo_operator.apiserver import cel_source, cel_types, paths
 from dynamo_operator.apiserver.cel_functions import FUNCTIONS, NATIVE
 from dynamo_operator.apiserver.cel_source import ExpressionError
+from dynamo_operator.apiserver.cel_types import Type
 from dynamo_operator.apiserver.cel_values import aligned, to_cel
 from dynamo_operator.apiserver.schema import Schema
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
@@ -40,7 +41,7 @@ class Expression:
         ExpressionError: it is not CEL, or names what does not exist.
     """
 
-    def __init__(self, source: str, variables: Mapping[str, Schema | None]) -> None:
+    def __init__(self, source: str, variables: Mapping[str, Type], result: Type) -> None:
         self.source = source
         tokens = cel_source.tokenize(source)
         try:
@@ -53,10 +54,8 @@ class Expression:
         _refuse_unknown_names(self.variables - known, references["functions"])
         called = set(references["functions"])
         self._functions = {n: f for n, f in FUNCTIONS.items() if n.rpartition(".")[2] in called}
-        for name, schema in variables.items():
-            missing = schema and name == "self" and cel_source.undefined_field(tokens, schema)
-            if missing:
-                raise ExpressionError(f"undefined field '{missing}'")
+        if cel_types.check(tokens, variables) not in (result, cel_types.UNKNOWN):
+            raise ExpressionError(f"must evaluate to a {result}")
 
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
         """Return the value.
@@ -87,18 +86,20 @@ class Rule:
     @classmethod
     def compile(cls, source: Mapping[str, Any], schema: Schema) -> Rule:
         """Compile a rule for values of `schema`; raises ExpressionError."""
-        variables = {"self": schema, "oldSelf": schema}
+        me = cel_types.type_of_schema(schema) or cel_types.DYN
+        optional = bool(source.get("optionalOldSelf"))
+        variables = {"self": me, "oldSelf": Type("optional", (me,)) if optional else me}
         text = source.get("messageExpression")
         reason = source.get("reason") or _REASONS[0]
         if reason not in _REASONS:
             raise ExpressionError(f"reason {reason!r} is not one of {', '.join(_REASONS)}")
         return cls(
-            expression=Expression(source["rule"], variables),
+            expression=Expression(source["rule"], variables, cel_types.BOOL),
             message=source.get("message", ""),
-            message_expression=Expression(text, variables) if text else None,
+            message_expression=Expression(text, variables, cel_types.STRING) if text else None,
             reason=FieldErrorKind(reason),
             field_path=_field_path(source.get("fieldPath", "")),
-            optional_old_self=bool(source.get("optionalOldSelf")),
+            optional_old_self=optional,
         )
 
     @property

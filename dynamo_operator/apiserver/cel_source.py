@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
-from dynamo_operator.apiserver.schema import Schema
-
 OPTIONAL_FIELD: Final = "optionalField"
 OPTIONAL_INDEX: Final = "optionalIndex"
 SIZE: Final = "sizeOf"
@@ -82,33 +80,9 @@ def bound_names(tokens: Sequence[Token]) -> Set[str]:
     return names
 
 
-def undefined_field(tokens: Sequence[Token], schema: Schema) -> str:
-    """Return the first plain selection below self or oldSelf that the schema lacks, or ""."""
-    for position, token in enumerate(tokens):
-        selected = position > 0 and tokens[position - 1].text in (".", ".?")
-        if token.text in ("self", "oldSelf") and not selected:
-            missing = _missing_below(tokens, position + 1, schema)
-            if missing:
-                return missing
-    return ""
-
-
 def is_type_name(name: str) -> bool:
     """Whether the name denotes a CEL type."""
     return name in _TYPES
-
-
-def _missing_below(tokens: Sequence[Token], position: int, node: Schema) -> str:
-    while position + 1 < len(tokens) and tokens[position].text in (".", ".?"):
-        name = tokens[position + 1]
-        called = position + 2 < len(tokens) and tokens[position + 2].text == "("
-        if called or name.kind != "name" or not node.properties:
-            return ""
-        child = next((c for n, c in node.properties.items() if escape(n) == name.text), None)
-        if child is None:
-            return "" if node.additional is not None else name.text
-        node, position = child, position + 2
-    return ""
 
 
 def _render(tokens: Sequence[Token]) -> str:
