@@ -1,0 +1,170 @@
+"""What an API server answers to a sequence of requests, without what differs each time."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dynamo_operator.runtime.client import Client
+from dynamo_operator.runtime.client.errors import ApiError
+from informers.objects import ResourceType
+
+RECORDED = Path(__file__).with_name("recorded_answers.json")
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+_OWN_MANAGER = "lab"
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_TIME = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_VOLATILE = ("uid", "resourceVersion", "creationTimestamp", "namespace", "selfLink")
+
+Json = dict[str, Any]
+Body = Json | list[Json] | Callable[[Json], Json | list[Json]]
+"""What is sent; a function makes it from the object that the latest answer held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One request about the object of a case."""
+
+    method: str
+    body: Body | None = None
+    content_type: str = "application/json"
+    subresource: str = ""
+    query: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Requests about one object, in order; `owners` asks who owns which field, too."""
+
+    resource_type: ResourceType
+    steps: Sequence[Step]
+    owners: bool = False
+
+
+def post(body: Body, *, manager: str = "", **query: str) -> Step:
+    """Create."""
+    named = {"fieldManager": manager or _OWN_MANAGER, **query}
+    return Step("POST", body, query=tuple(named.items()))
+
+
+def put(body: Body, *, subresource: str = "", **query: str) -> Step:
+    """Replace."""
+    named = {"fieldManager": _OWN_MANAGER, **query}
+    return Step("PUT", body, subresource=subresource, query=tuple(named.items()))
+
+
+def patch(body: Body, content_type: str = MERGE, *, subresource: str = "", **query: str) -> Step:
+    """Merge patch, or another."""
+    named = {"fieldManager": _OWN_MANAGER, **query}
+    return Step("PATCH", body, content_type, subresource, tuple(named.items()))
+
+
+def apply(body: Body, manager: str, *, subresource: str = "", force: bool = False) -> Step:
+    """Server-side apply."""
+    query = (("fieldManager", manager), ("force", str(force).lower()))
+    return Step("PATCH", body, APPLY, subresource, query)
+
+
+def write_down(answers: Mapping[str, Mapping[str, list[Json]]]) -> None:
+    """Record the answers of each group, one line a case."""
+    lines = []
+    for group, cases in answers.items():
+        told = [f"  {json.dumps(name)}: {json.dumps(cases[name])}" for name in cases]
+        lines.append(f" {json.dumps(group)}: {{\n" + ",\n".join(told) + "\n }")
+    RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+async def play_all(
+    client: Client, namespace: str, cases: Mapping[str, Case]
+) -> dict[str, list[Json]]:
+    """Play the cases, each with an object of its own, and return the answers by their names."""
+    return {
+        name: await _play(client, namespace, f"case-{number}", case)
+        for number, (name, case) in enumerate(cases.items())
+    }
+
+
+async def _play(client: Client, namespace: str, name: str, case: Case) -> list[Json]:
+    answers: list[Json] = []
+    latest: Json = {}
+    for step in case.steps:
+        code, told = await _send(client, namespace, name, case.resource_type, step, latest)
+        if code < 400:
+            latest = told
+        answer = _essence(code, told, namespace)
+        if "object" in answer:
+            if case.resource_type.kind == "CustomResourceDefinition":
+                del answer["object"]  # only whether it is taken matters
+            elif not case.owners:
+                del answer["object"]["metadata"]["managedFields"]
+        answers.append(answer)
+    return answers
+
+
+async def _send(
+    client: Client,
+    namespace: str,
+    name: str,
+    resource_type: ResourceType,
+    step: Step,
+    latest: Json,
+) -> tuple[int, Json]:
+    path = f"{_collection(resource_type, namespace)}"
+    if step.method != "POST" or step.subresource:
+        path += f"/{name}"
+    if step.subresource:
+        path += f"/{step.subresource}"
+    body = step.body(latest) if callable(step.body) else step.body
+    if isinstance(body, dict) and step.content_type != MERGE:
+        body = _named(body, resource_type, name)
+    try:
+        response = await client.request(
+            step.method,
+            path,
+            query=list(step.query),
+            body=None if body is None else json.dumps(body).encode(),
+            content_type=step.content_type,
+        )
+    except ApiError as error:
+        refusal = {"reason": error.reason, "message": error.message, "details": error.details}
+        return error.code, {"kind": "Status", **refusal}
+    return response.status, json.loads(response.body)
+
+
+def _collection(resource_type: ResourceType, namespace: str) -> str:
+    root = "/apis" if resource_type.group else "/api"
+    inside = f"/namespaces/{namespace}" if resource_type.namespaced else ""
+    return f"{root}/{resource_type.api_version}{inside}/{resource_type.plural}"
+
+
+def _named(body: Mapping[str, Any], resource_type: ResourceType, name: str) -> Json:
+    return {
+        "apiVersion": resource_type.api_version,
+        "kind": resource_type.kind,
+        **body,
+        "metadata": {"name": name, **body.get("metadata", {})},
+    }
+
+
+def _essence(code: int, told: Json, namespace: str) -> Json:
+    if told.get("kind") == "Status":
+        causes = told.get("details", {}).get("causes", [])
+        message = _TIME.sub("<time>", _UID.sub("<uid>", told["message"]))
+        message = message.replace(namespace, "<namespace>")
+        essence = {"code": code, "reason": told["reason"], "message": message}
+        if causes:
+            essence["causes"] = sorted(
+                {f"{cause.get('field', '')}: {cause.get('reason', '')}" for cause in causes}
+            )
+        return essence
+    metadata = {k: v for k, v in told["metadata"].items() if k not in _VOLATILE}
+    if "managedFields" in metadata:
+        fields = [{**entry, "time": "now"} for entry in metadata["managedFields"]]
+        metadata["managedFields"] = sorted(fields, key=lambda entry: json.dumps(entry))
+    return {"code": code, "object": {**told, "metadata": metadata}}
