@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -251,8 +252,9 @@ async def test_a_job_that_changed_since_it_was_read_is_looked_at_again(cluster):
         lambda: cluster.client.get(Job, job.key), lambda found: found.status.get("active")
     )
     async with cluster.manager() as manager:
+        outdated: Any = _Outdated(job)
         reconciler = JobReconciler(
-            _Outdated(job), cluster.client, events=manager.events, clock=cluster.clock
+            outdated, cluster.client, events=manager.events, clock=cluster.clock
         )
         result = await reconciler.reconcile(job.key)
 
