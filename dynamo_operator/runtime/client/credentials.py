@@ -22,6 +22,20 @@ class ClientCertificate:
     key: bytes = field(repr=False)
 
 
+def bearer(token: str) -> str:
+    """Return the Authorization header's value for a token.
+
+    Raises:
+        ConfigError: no header can hold it; the message does not show it.
+    """
+    token = token.strip()
+    if not token:
+        raise ConfigError("token: it is empty")
+    if not (token.isascii() and token.isprintable()):
+        raise ConfigError("token: must be one line of printable ASCII characters")
+    return f"Bearer {token}"
+
+
 class Credentials(Protocol):
     """What proves our identity; asked before every request."""
 
@@ -57,8 +71,12 @@ class StaticCredentials:
     def token(
         cls, token: str, client_certificate: ClientCertificate | None = None
     ) -> StaticCredentials:
-        """Make credentials of a bearer token."""
-        return cls(f"Bearer {token.strip()}", client_certificate)
+        """Make credentials of a bearer token.
+
+        Raises:
+            ConfigError: it is no token.
+        """
+        return cls(bearer(token), client_certificate)
 
     @classmethod
     def basic(
@@ -119,15 +137,14 @@ class TokenFileCredentials:
         if self._read_at is not None and now - self._read_at < TOKEN_FILE_MAX_AGE_SECONDS:
             return self._authorization
         try:
-            token = (await asyncio.to_thread(self._path.read_text, "utf-8")).strip()
-        except (OSError, UnicodeDecodeError) as error:
+            text = await asyncio.to_thread(self._path.read_text, "utf-8")
+            self._authorization = bearer(text)
+        except (OSError, UnicodeDecodeError, ConfigError) as error:
             if self._authorization:
-                # A file that is being replaced is missing for a moment; the old token may still do.
+                # A file that is being replaced is missing or empty for a moment; the old token may
+                # still do.
                 return self._authorization
             raise ConfigError(f"token file {self._path}: {error}") from None
-        if not token:
-            raise ConfigError(f"token file {self._path}: it is empty")
-        self._authorization = f"Bearer {token}"
         self._read_at = now
         return self._authorization
 

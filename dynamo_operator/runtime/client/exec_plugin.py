@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dynamo_operator.runtime.client import codec
-from dynamo_operator.runtime.client.credentials import ClientCertificate
+from dynamo_operator.runtime.client.credentials import ClientCertificate, bearer
 from dynamo_operator.runtime.client.errors import ConfigError
 from informers.clock import Clock, SystemClock
 
@@ -165,7 +165,10 @@ class ExecCredentials:
         if not token and not certificate:
             raise self._failure("its answer holds neither a token nor a client certificate")
         pair = ClientCertificate(certificate.encode(), key.encode()) if certificate else None
-        authorization = f"Bearer {token}" if token else ""
+        try:
+            authorization = bearer(token) if token else ""
+        except ConfigError as error:
+            raise self._failure(str(error)) from None
         return _Answer(authorization, pair, self._renew_at(_text(status, "expirationTimestamp")))
 
     def _renew_at(self, expiration: str) -> datetime | None:

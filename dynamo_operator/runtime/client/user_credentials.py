@@ -46,12 +46,19 @@ def user_credentials(
     if token_file is not None:
         return TokenFileCredentials(token_file, pair, clock=clock)
     if token:
-        return StaticCredentials.token(token, pair)
+        return _token(user, token, pair)
     if username or password:
         return StaticCredentials.basic(username, password, pair)
     if plugin is not None:
         return ExecCredentials(plugin, pair, clock=clock)
     return StaticCredentials("", pair)
+
+
+def _token(user: Entry, token: str, pair: ClientCertificate | None) -> Credentials:
+    try:
+        return StaticCredentials.token(token, pair)
+    except ConfigError as error:
+        raise ConfigError(f"{user.where}: {error}") from None
 
 
 def _client_certificate(user: Entry) -> ClientCertificate | None:

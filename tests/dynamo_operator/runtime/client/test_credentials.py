@@ -67,15 +67,37 @@ async def test_a_token_file_is_read_at_once_after_a_rejection(tmp_path):
     assert await credentials.authorization() == "Bearer two"
 
 
-async def test_a_token_file_that_is_away_for_a_moment_leaves_the_old_token(tmp_path):
+@pytest.mark.parametrize("between", [None, b"", b"\xff", b"t\nw"])
+async def test_a_token_file_that_is_being_replaced_leaves_the_old_token(tmp_path, between):
     clock, file = ManualClock(), tmp_path / "token"
     file.write_text("one")
     credentials = TokenFileCredentials(file, clock=clock)
     await credentials.authorization()
-    file.unlink()
+    if between is None:
+        file.unlink()
+    else:
+        file.write_bytes(between)
     clock.seconds = 61
 
     assert await credentials.authorization() == "Bearer one"
+
+    file.write_text("two")
+    assert await credentials.authorization() == "Bearer two"
+
+
+@pytest.mark.parametrize(
+    "token", ["s3cret\nX-Other: y", "s3cret\x00", "s3cret\x7f", "s3cret\u20ac"]
+)
+async def test_a_token_that_no_header_can_hold_is_refused_without_showing_it(token, tmp_path):
+    user = Entry("u1", "user", {"token": token}, tmp_path / "config")
+    cluster = Entry("c1", "cluster", {}, tmp_path / "config")
+
+    with pytest.raises(ConfigError) as caught:
+        user_credentials(user, cluster, environ={})
+
+    assert str(caught.value).endswith(
+        "config: user 'u1': token: must be one line of printable ASCII characters"
+    )
 
 
 @pytest.mark.parametrize(("content", "message"), [(None, "No such file"), (" \n", "is empty")])
@@ -240,6 +262,7 @@ async def test_a_certificate_of_the_kubeconfig_goes_with_a_plugins_token(plugin,
         ({}, "neither a token nor a client certificate"),
         ({"token": "t", "api_version": f"{V1}beta1"}, f"configured {V1}, got {V1}beta1"),
         ({"token": "s3cret", "expirationTimestamp": "soon"}, "no RFC 3339 time"),
+        ({"token": "s3cret\nX-Other: y"}, "must be one line"),
     ],
 )
 async def test_an_answer_that_is_no_credential_is_refused_without_showing_it(
