@@ -33,13 +33,15 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed, 2 wrong call or input."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    parsed = _parser(words).parse_args(words)
+    debug = False
     try:
+        parsed = _parser(words).parse_args(words)
+        debug = parsed.debug
         return asyncio.run(_until_signalled(parsed))
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
     except (CliError, ClientError, InformerError, OSError, ValueError) as error:
-        if parsed.debug:
+        if debug:
             raise
         for line in str(error).splitlines() or [type(error).__name__]:
             print(f"dynamo-operator: {line}", file=sys.stderr)
@@ -80,7 +82,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     chosen = next((word for word in words if not word.startswith("-")), "")
     for name, summary in COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
+        sentence = f"{summary[0].upper()}{summary[1:]}."
+        command = commands.add_parser(name, help=summary, description=sentence)
         if name == chosen:
             import_module(f"dynamo_operator.cli.{name}").configure(command)
     return parser

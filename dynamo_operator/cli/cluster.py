@@ -12,13 +12,17 @@ from dynamo_operator.cli.logs import add_log_flags, configure_logs
 from dynamo_operator.local_cluster.cluster import ClusterOptions, local_cluster
 from dynamo_operator.local_cluster.images import ImageMap
 
+_LARGEST_PORT = 65535
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add what `cluster` takes."""
     parser.add_argument(
         "--directory", type=Path, default=Path("cluster"), help="where it keeps its files"
     )
-    parser.add_argument("--port", type=int, default=0, help="of the API server; default a free one")
+    parser.add_argument(
+        "--port", type=_port, default=0, help="of the API server; default a free one"
+    )
     parser.add_argument("--no-crds", action="store_true", help="do not install our CRDs")
     parser.add_argument(
         "--with-planner", action="store_true", help="install the planner, so that searches run"
@@ -47,3 +51,9 @@ async def run_cluster(arguments: argparse.Namespace) -> int:
         print(f"export KUBECONFIG={cluster.kubeconfig()}", flush=True)
         await asyncio.Event().wait()
     return 0
+
+
+def _port(text: str) -> int:
+    if text.isdecimal() and int(text) <= _LARGEST_PORT:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no port: a number from 0 to {_LARGEST_PORT}")

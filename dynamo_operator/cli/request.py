@@ -16,12 +16,10 @@ from informers.objects import ObjectKey
 
 _TYPE = DynamoGraphDeploymentRequest.resource_type
 
-# Fields of earlier versions of the API, and what took their place.
+# Fields of earlier versions of the API, and what took their place; of some, nothing did.
 _REPLACED = {
     "spec.modelRef": "spec.model.name",
-    "spec.image": "nothing: the operator chooses the planner image",
     "spec.backend": "spec.backends, a list of vllm, sglang and trtllm",
-    "spec.autoApply": "nothing: deploy a Candidate by hand",
     "spec.searchStrategy": "spec.search.budget",
     "spec.profilingConfig": "spec.aisimulate.inputOverrides",
     "spec.parameters": "spec.aisimulate.inputOverrides",
@@ -34,6 +32,10 @@ _REPLACED = {
     "spec.workload.osl": "spec.workload.static.outputTokens",
     "spec.workload.concurrency": "spec.workload.static.load.concurrency",
     "spec.workload.requestRate": "spec.workload.static.load.requestsPerSecond",
+}
+_REMOVED = {
+    "spec.image": "the operator chooses the planner image",
+    "spec.autoApply": "deploy the Candidate that you choose",
 }
 
 
@@ -87,6 +89,9 @@ def check_manifest(manifest: Mapping[str, Any]) -> Iterator[str]:
     for path, successor in _REPLACED.items():
         if _has(manifest, path):
             yield f"{path}: is not a field of {_TYPE.version}; use {successor}"
+    for path, instead in _REMOVED.items():
+        if _has(manifest, path):
+            yield f"{path}: is not a field of {_TYPE.version}; remove it: {instead}"
 
 
 async def submit(

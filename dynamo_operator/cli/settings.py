@@ -27,8 +27,9 @@ def add_settings_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("settings (flags win over environment, that over --config)")
     group.add_argument("--config", metavar="FILE", help="YAML with settings in camelCase")
     for path in setting_paths():
-        flag = "--" + ".".join(part.replace("_", "-") for part in path)
-        group.add_argument(flag, dest=_destination(path), default=None, metavar="VALUE")
+        group.add_argument(
+            setting_flag(path), dest=_destination(path), default=None, metavar="VALUE"
+        )
 
 
 def setting_paths(model: type[BaseModel] = OperatorSettings, prefix: Path = ()) -> Iterator[Path]:
@@ -39,6 +40,16 @@ def setting_paths(model: type[BaseModel] = OperatorSettings, prefix: Path = ()) 
             yield from setting_paths(annotation, (*prefix, name))
         else:
             yield (*prefix, name)
+
+
+def setting_flag(path: Path) -> str:
+    """Return the flag of a setting."""
+    return "--" + ".".join(part.replace("_", "-") for part in path)
+
+
+def setting_variable(path: Path) -> str:
+    """Return the environment variable of a setting."""
+    return _PREFIX + "__".join(path).upper()
 
 
 def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -59,7 +70,7 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
                 raise CliError(f"{arguments.config}: no setting is called {shown}", exit_code=USAGE)
             _put(settings, path, value)
     for path in sorted(known):
-        variable = _PREFIX + "__".join(path).upper()
+        variable = setting_variable(path)
         flag = getattr(arguments, _destination(path))
         if flag is not None:
             _put(settings, path, _parsed(flag, path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -11,8 +12,16 @@ from dynamo_operator.app import OperatorSettings, build_manager
 from dynamo_operator.cli.connection import load_config
 from dynamo_operator.cli.errors import USAGE, CliError
 from dynamo_operator.cli.logs import add_log_flags, configure_logs
-from dynamo_operator.cli.settings import add_settings_flags, read_settings
+from dynamo_operator.cli.settings import (
+    add_settings_flags,
+    read_settings,
+    setting_flag,
+    setting_variable,
+)
 from dynamo_operator.runtime.client import Client
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 FIELD_MANAGER = "dynamo-operator"
 
@@ -41,5 +50,12 @@ def _settings(arguments: argparse.Namespace) -> OperatorSettings:
         return OperatorSettings.model_validate(read_settings(arguments, os.environ))
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise CliError(f"setting {where}: {first['msg']}", exit_code=USAGE) from None
+        path = tuple(str(part) for part in first["loc"])
+        where = f"setting {'.'.join(path)} ({setting_flag(path)}, {setting_variable(path)})"
+        raise CliError(f"{where}: {_problem(first)}", exit_code=USAGE) from None
+
+
+def _problem(error: ErrorDetails) -> str:
+    if error["type"] == "missing":
+        return "is missing"
+    return f"{error['msg']}, not {error['input']!r}"

@@ -330,7 +330,7 @@ async def test_kubectl_apply_refuses_and_names_every_wrong_field(
             [
                 "spec.model: is an object now; write spec.model.name",
                 "spec.backend: is not a field of v1beta2; use spec.backends",
-                "spec.autoApply: is not a field of v1beta2; use nothing",
+                "spec.autoApply: is not a field of v1beta2; remove it: deploy the Candidate",
                 "spec.sla: is not a field of v1beta2; use spec.objective.sla with ttftMs, itlMs",
             ],
         ),

@@ -122,9 +122,11 @@ async def test_the_operator_works_against_a_kubeconfig_and_ends_on_sigterm():
         pytest.param(
             ["start", "--operator-image=o:1", "--run-history-limit=0"],
             2,
-            "run_history_limit",
+            "setting run_history_limit (--run-history-limit, DYNAMO_OPERATOR_RUN_HISTORY_LIMIT)",
             id="setting",
         ),
+        pytest.param(["start"], 2, "(--operator-image, ", id="missing setting"),
+        pytest.param(["cluster", "--port=99999"], 2, "'99999' is no port", id="port"),
         pytest.param(["crds", "apply", "--context", "x"], 1, "x", id="context"),
         pytest.param(["frobnicate"], 2, "invalid choice", id="command"),
     ],
@@ -135,6 +137,14 @@ async def test_a_wrong_call_is_one_line_and_no_traceback(words, code, message):
     assert found == code
     assert message in errors
     assert "Traceback" not in errors
+
+
+async def test_help_keeps_the_names_of_kinds_and_programs_as_they_are_written():
+    _, request_help, _ = await command("request", "--help")
+    _, planner_help, _ = await command("planner", "--help")
+
+    assert "Work with DynamoGraphDeploymentRequests." in request_help
+    assert "The real AISimulate, installed for local runs." in planner_help
 
 
 async def test_an_unreachable_server_is_named(tmp_path: Path):
