@@ -328,6 +328,8 @@ def _exec_command(spec: dict[str, Any], reporter: _Reporter) -> NoReturn:
         os.execvpe(spec["command"][0], spec["command"], spec["environment"])
     except OSError as error:
         reporter.send(error=_start_error(spec, error))
+    except ValueError as error:  # what no system call takes: a NUL, half a surrogate pair
+        reporter.send(error=f"command, environment or directory: {error}")
     os._exit(START_FAILED)
 
 
@@ -396,6 +398,9 @@ def _run_init(spec: dict[str, Any], reporter: _Reporter) -> int:
         _Root(spec["root"], user_namespace=spec["isolation"] == "user_namespace").enter()
     except OSError as error:
         reporter.send(error=f"setting up the container: {error.strerror or error}")
+        return START_FAILED
+    except ValueError as error:
+        reporter.send(error=f"setting up the container: host name or a mount's path: {error}")
         return START_FAILED
     command = os.fork()
     if command == 0:

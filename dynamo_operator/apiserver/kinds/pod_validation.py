@@ -29,6 +29,7 @@ _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_FILE_SOURCES: Final = ("configMap", "secret", "downwardAPI")
 _EFFECTS: Final = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 _ENV_NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f=]+")
 _PORT_NAME: Final = re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?")
@@ -309,6 +310,33 @@ def _volume_errors(volumes: Any, path: str) -> Errors:
         ):
             if source in volume and not (volume[source] or {}).get(field):
                 yield required(f"{where}.{source}.{field}")
+        yield from _file_errors(volume, where)
+
+
+def _file_errors(volume: Mapping[str, Any], path: str) -> Errors:
+    """Check where in the volume each file is to lie."""
+    groups = [(path, volume)]
+    projected = (volume.get("projected") or {}).get("sources") or ()
+    groups += [(f"{path}.projected.sources[{n}]", source) for n, source in enumerate(projected)]
+    for where, sources in groups:
+        for name in _FILE_SOURCES:
+            for position, item in enumerate((sources.get(name) or {}).get("items") or ()):
+                place = f"{where}.{name}.items[{position}].path"
+                yield from _relative_path_errors(item.get("path") or "", place)
+        if token := sources.get("serviceAccountToken"):
+            place = f"{where}.serviceAccountToken.path"
+            yield from _relative_path_errors(token.get("path") or "", place)
+
+
+def _relative_path_errors(value: str, path: str) -> Errors:
+    if not value:
+        yield required(path)
+    elif value.startswith("/"):
+        yield invalid(path, value, "must be a relative path")
+    elif ".." in value.split("/"):
+        yield invalid(path, value, "must not contain '..'")
+    elif value.startswith(".."):
+        yield invalid(path, value, "must not start with '..'")
 
 
 def _toleration_errors(tolerations: Any, path: str) -> Errors:

@@ -249,6 +249,34 @@ class TestPods:
                 {"volumes": [{"name": "v", "emptyDir": {}, "secret": {"secretName": "s"}}]},
                 "spec.volumes[0].secret: Forbidden: may not specify more than 1 volume type",
             ),
+            *(
+                (
+                    {"volumes": [{"name": "v", source: {**reference, "items": [item]}}]},
+                    f"spec.volumes[0].{source}.items[0].path: Invalid value: "
+                    f'"{item["path"]}": {problem}',
+                )
+                for source, reference in (
+                    ("configMap", {"name": "c"}),
+                    ("secret", {"secretName": "s"}),
+                )
+                for item, problem in (
+                    ({"key": "k", "path": "/etc/x"}, "must be a relative path"),
+                    ({"key": "k", "path": "a/../../x"}, "must not contain '..'"),
+                    ({"key": "k", "path": "..data"}, "must not start with '..'"),
+                )
+            ),
+            (
+                {
+                    "volumes": [
+                        {
+                            "name": "v",
+                            "projected": {"sources": [{"serviceAccountToken": {"path": "../t"}}]},
+                        }
+                    ]
+                },
+                "spec.volumes[0].projected.sources[0].serviceAccountToken.path: Invalid value: "
+                "\"../t\": must not contain '..'",
+            ),
             (
                 {"activeDeadlineSeconds": 0},
                 "spec.activeDeadlineSeconds: Invalid value: 0: must be greater than or equal to 1",

@@ -89,8 +89,11 @@ async def test_a_signal_is_an_exit_code_above_128(tmp_path, isolation):
         (["no-such-command"], "/", "executable file not found"),
         (["/etc/passwd"], "/", "Permission denied"),
         (["true"], "/no/such/directory", "working directory /no/such/directory"),
+        (["true", "a\0b"], "/", "embedded null byte"),
+        (["true", "a\ud800b"], "/", "surrogates not allowed"),
+        (["true"], "/\0", "embedded null byte"),
     ],
-    ids=["not found", "not executable", "no directory"],
+    ids=["not found", "not executable", "no directory", "NUL", "surrogate", "NUL in directory"],
 )
 async def test_a_command_that_cannot_start_says_why(tmp_path, isolation, command, directory, text):
     with pytest.raises(StartError, match=text):
