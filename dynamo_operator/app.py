@@ -14,6 +14,9 @@ from dynamo_operator.runtime.permissions import Permission
 from informers.clock import Clock, Random, SystemClock, system_random
 from reconcilers import request, run
 
+STOP_SECONDS = 25.0
+"""How long a stop waits for what is being done: the process is to be gone within 30 seconds."""
+
 
 class OperatorSettings(BaseModel):
     """What whoever installs the operator decides.
@@ -73,6 +76,7 @@ def build_manager(
         namespaces=settings.watch_namespaces,
         health_address=settings.health_address,
         metrics_address=settings.metrics_address,
+        graceful_shutdown_seconds=STOP_SECONDS,
         clock=clock or SystemClock(),
         random=random or system_random(),
         name="dynamo-operator",
