@@ -155,6 +155,9 @@ class HttpTransport:
             raise TransportError(f"{request}: {error.status} {message}", sent=sent.value) from None
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{request}: {_described(error)}", sent=sent.value) from error
+        except ValueError as error:
+            # A header that cannot be sent; aiohttp says neither which nor, luckily, its value.
+            raise TransportError(f"{request}: {_described(error)}", sent=sent.value) from error
         except RuntimeError as error:
             if not self._closed:
                 raise

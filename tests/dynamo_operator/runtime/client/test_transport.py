@@ -150,6 +150,17 @@ async def test_a_redirect_is_not_followed():
             await client.create(ConfigMap.new("a"))
 
 
+async def test_a_header_that_cannot_be_sent_is_a_transport_error():
+    async with (
+        ScriptedServer([reply(200, b"{}")]) as server,
+        client_of(server, impersonation=Impersonation(user="jane\r\nX-Other: y")) as client,
+    ):
+        with pytest.raises(TransportError, match="GET /api/v1/namespaces/"):
+            await client.get(ConfigMap, ObjectKey("default", "a"))
+
+    assert server.received == []
+
+
 async def test_a_refused_connection_was_never_sent():
     transport = HttpTransport(ClientConfig(f"http://127.0.0.1:{await closed_port()}"))
 
