@@ -18,6 +18,9 @@ from informers.errors import InformerError
 _EXIT_INTERRUPTED = 130
 _EXIT_TERMINATED = 143
 
+# What the extra `local` brings, which the commands with a cluster of their own need.
+_LOCAL_MODULES = ("cel", "cryptography", "jsonschema_rs")
+
 # Each is the module of its name in this package, imported only when it is asked for: a command does
 # not pay for what the others need.
 COMMANDS = {
@@ -40,6 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return asyncio.run(_until_signalled(parsed))
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
+    except ModuleNotFoundError as error:
+        if debug or error.name not in _LOCAL_MODULES:
+            raise
+        need = f"{error.name} is not installed: pip install 'dynamo-operator[local]'"
+        print(f"dynamo-operator: {need}", file=sys.stderr)
+        return FAILURE
     except (CliError, ClientError, InformerError, OSError, ValueError) as error:
         if debug:
             raise

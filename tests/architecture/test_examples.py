@@ -5,7 +5,9 @@ import doctest
 import importlib
 import pkgutil
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -32,6 +34,20 @@ def readme_blocks():
     return re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
 
 
+def readme_block(word):
+    (block,) = (block for block in readme_blocks() if word in block)
+    return block
+
+
+@pytest.fixture
+def widgets(monkeypatch):
+    """The module `widgets` that the README's test imports: the README's controller."""
+    module = ModuleType("widgets")
+    vars(module).update(run_block(readme_block("def run_widgets")))
+    monkeypatch.setitem(sys.modules, "widgets", module)
+    return module
+
+
 def run_block(block):
     program: dict[str, Any] = {}
     exec(compile(block, "README.md", "exec"), program)
@@ -47,10 +63,8 @@ def test_the_examples_in_docstrings_work(name):
 
 
 @pytest.mark.virtual_time
-async def test_the_controller_in_the_readme_works():
-    (block,) = (block for block in readme_blocks() if "run_widgets" in block)
-    program = run_block(block)
-    widget_class, run_widgets = program["Widget"], program["run_widgets"]
+async def test_the_controller_in_the_readme_works(widgets):
+    widget_class, run_widgets = widgets.Widget, widgets.run_widgets
 
     async with Cluster.start(crds=[WIDGET_CRD]) as cluster, asyncio.TaskGroup() as group:
         task = group.create_task(run_widgets(cluster.client))
@@ -64,5 +78,9 @@ async def test_the_controller_in_the_readme_works():
 
 
 @pytest.mark.parametrize("block", readme_blocks(), ids=lambda text: text.partition("\n")[0])
-def test_a_python_block_of_the_readme_can_be_run(block):
+def test_a_python_block_of_the_readme_can_be_run(block, widgets):
     assert run_block(block)
+
+
+def test_the_test_in_the_readme_passes(widgets):
+    run_block(readme_block("virtual_time.run"))["test_a_widget_gets_its_config_map"](WIDGET_CRD)

@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGraphDeploymentRun
+from dynamo_operator.cli.__main__ import main
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
 from dynamo_operator.testing.cluster import Cluster
@@ -145,6 +146,19 @@ async def test_help_keeps_the_names_of_kinds_and_programs_as_they_are_written():
 
     assert "Work with DynamoGraphDeploymentRequests." in request_help
     assert "The real AISimulate, installed for local runs." in planner_help
+
+
+@pytest.mark.parametrize("module", ["cel", "cryptography", "jsonschema_rs"])
+def test_a_command_that_lacks_the_extra_local_names_it(monkeypatch, capsys, module):
+    def configure(parser):
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    monkeypatch.setattr("dynamo_operator.cli.cluster.configure", configure)
+
+    assert main(["cluster"]) == 1
+    assert capsys.readouterr().err == (
+        f"dynamo-operator: {module} is not installed: pip install 'dynamo-operator[local]'\n"
+    )
 
 
 async def test_an_unreachable_server_is_named(tmp_path: Path):
