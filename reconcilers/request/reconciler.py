@@ -37,6 +37,7 @@ from reconcilers.request.plan import (
     render_run,
     unfinished_before,
 )
+from reconcilers.statuses import write_status
 
 _HARDWARE_RETRY_SECONDS = 30.0
 _CONFLICT_RETRY_SECONDS = 60.0
@@ -181,9 +182,7 @@ class RequestReconciler:
         status = desired_status(request, runs, best, acceptance, now=self._clock.now())
         if status == owned_status(request):
             return
-        written = await self._client.apply_status(
-            request, status, resource_version=request.resource_version
-        )
+        written = await write_status(self._client, request, status)
         self._tell(before=request, after=written)
 
     def _tell(

@@ -10,6 +10,7 @@ from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job
 from dynamo_operator.runtime.client import Client
 from informers.clock import Clock
 from reconcilers.run.status import ended, ending, owned_status, reference_to, waiting
+from reconcilers.statuses import write_status
 
 
 class StatusWriter:
@@ -57,6 +58,4 @@ class StatusWriter:
 
     async def _write(self, status: dict[str, Any]) -> None:
         if status != owned_status(self.run):
-            self.run = await self._client.apply_status(
-                self.run, status, resource_version=self.run.resource_version
-            )
+            self.run = await write_status(self._client, self.run, status)
