@@ -208,7 +208,7 @@ def _nothing(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 def _identity(obj: Mapping[str, Any]) -> str:
     metadata = obj.get("metadata") or {}
-    name = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
+    name = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
     group, _, version = str(obj["apiVersion"]).rpartition("/")
     shown = f"{group}/{version}" if group else f"/{version}"
     return f"{name}; {shown}, Kind={obj['kind']}"

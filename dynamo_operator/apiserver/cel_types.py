@@ -63,6 +63,10 @@ _FORMATS: Final = {
     "duration": DURATION,
 }
 _SCALARS: Final = {"integer": INT, "number": DOUBLE, "boolean": BOOL}
+_MOMENT_PARTS: Final = (
+    *("getFullYear", "getMonth", "getDayOfYear", "getDayOfMonth", "getDate", "getDayOfWeek"),
+    *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
+)
 _TEXT_METHODS: Final = frozenset({"contains", "startsWith", "endsWith", "matches"})
 _QUANTIFIERS: Final = frozenset({"all", "exists", "exists_one", "existsOne"})
 _BINDING_MACROS: Final = frozenset(
@@ -87,6 +91,9 @@ _ARITHMETIC: Final = {
 }
 
 
+_Rule = Callable[[str, tuple[Type, ...]], Type]
+
+
 def check(tokens: Sequence[Token], variables: Mapping[str, Type]) -> Type:
     """Return the type of an expression.
 
@@ -104,8 +111,6 @@ def type_of_schema(schema: Schema) -> Type | None:
     """Return how a rule sees values of a schema; None where it cannot name them at all."""
     if schema.int_or_string:
         return DYN
-    if schema.nullable and schema.type in _SCALARS | {"string": STRING}:
-        return UNKNOWN  # may be compared with null
     if schema.type == "object":
         if schema.additional is not None:
             values = type_of_schema(schema.additional)
@@ -336,20 +341,30 @@ def _converted(result: Type) -> Callable[[str, tuple[Type, ...]], Type]:
     return rule
 
 
-def _optional_else(function: str, types: tuple[Type, ...]) -> Type:
+def _optional(function: str, types: tuple[Type, ...]) -> Type:
+    """`hasValue`, `value` and `orValue` of an optional."""
     optional, *other = types
-    if optional.name != "optional" or len(other) != 1:
-        return UNKNOWN
-    if not fits(optional.arguments[0], other[0]):
+    if optional in (DYN, UNKNOWN):
+        return optional
+    if optional.name != "optional" or len(other) != (function == "orValue"):
         raise _no_overload(function, *types)
-    return optional.arguments[0]
+    if other and not fits(optional.arguments[0], other[0]):
+        raise _no_overload(function, *types)
+    return BOOL if function == "hasValue" else optional.arguments[0]
 
 
-def _optional_value(_function: str, types: tuple[Type, ...]) -> Type:
-    return types[0].arguments[0] if types[0].name == "optional" else UNKNOWN
+def _signature(result: Type, *expected: Type, optional: int = 0) -> _Rule:
+    """A rule of what is taken; the last `optional` parameters may be left out."""
 
+    def rule(function: str, types: tuple[Type, ...]) -> Type:
+        fewest = len(expected) - optional
+        fitting = all(fits(a, b) for a, b in zip(types, expected, strict=False))
+        if not (fewest <= len(types) <= len(expected) and fitting):
+            raise _no_overload(function, *types)
+        return result
 
-_Rule = Callable[[str, tuple[Type, ...]], Type]
+    return rule
+
 
 _FUNCTIONS: Final[Mapping[str, _Rule]] = {
     **dict.fromkeys(("_==_", "_!=_"), _equal),
@@ -362,6 +377,8 @@ _FUNCTIONS: Final[Mapping[str, _Rule]] = {
     "matches": _text_method,
     "dyn": lambda _function, _types: DYN,
     "type": lambda _function, _types: _TYPE,
+    "quantity": _signature(Type("kubernetes.Quantity"), STRING),
+    "url": _signature(Type("kubernetes.URL"), STRING),
     "int": _converted(INT),
     "uint": _converted(UINT),
     "double": _converted(DOUBLE),
@@ -371,8 +388,14 @@ _FUNCTIONS: Final[Mapping[str, _Rule]] = {
 }
 _METHODS: Final[Mapping[str, _Rule]] = {
     **dict.fromkeys(_TEXT_METHODS, _text_method),
+    **dict.fromkeys(("orValue", "value", "hasValue"), _optional),
+    **dict.fromkeys(_MOMENT_PARTS, lambda _function, _types: INT),
     "size": _size,
-    "orValue": _optional_else,
-    "value": _optional_value,
-    "hasValue": lambda _function, _types: BOOL,
+    "charAt": _signature(STRING, STRING, INT),
+    "lowerAscii": _signature(STRING, STRING),
+    "upperAscii": _signature(STRING, STRING),
+    "trim": _signature(STRING, STRING),
+    "replace": _signature(STRING, STRING, STRING, STRING, INT, optional=1),
+    "split": _signature(Type("list", (STRING,)), STRING, STRING, INT, optional=1),
+    "substring": _signature(STRING, STRING, INT, INT, optional=1),
 }

@@ -84,7 +84,9 @@ class CustomResourceStrategy:
     def prepare_update(self, new: Object, old: Object, subresource: str) -> Object:
         """Prune and default, and keep what this subresource does not write."""
         if subresource == "status":
-            new = _with(old, metadata=_status_metadata(new, old), status=new.get("status"))
+            kept = {name: value for name, value in old.items() if name != "status"}
+            written = {"status": new["status"]} if "status" in new else {}
+            new = {**kept, **written, "metadata": _status_metadata(new, old)}
         elif self._has_status and not subresource:
             new = _with(new, status=old.get("status"))
         return self._prepared(new)
@@ -184,11 +186,11 @@ def _with(obj: Object, **fields: Any) -> Object:
 
 
 def _status_metadata(new: Object, old: Object) -> dict[str, Any]:
-    """Metadata after a status write: its preconditions and managers, nothing else of it."""
+    """Metadata after a status write: its version and managers, nothing else of it."""
     kept = {
         name: value
         for name, value in new["metadata"].items()
-        if name in ("managedFields", "resourceVersion", "uid")
+        if name in ("managedFields", "resourceVersion")
     }
     return {**{k: v for k, v in old["metadata"].items() if k != "managedFields"}, **kept}
 

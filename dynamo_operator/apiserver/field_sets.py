@@ -8,17 +8,26 @@ map and set lists, and the keys of free maps.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from dynamo_operator.apiserver.schema import Schema
-from dynamo_operator.apiserver.value_checks import same
+from dynamo_operator.apiserver.value_checks import TYPE_TESTS, json_type, same
 
 Path = tuple[str, ...]
 FieldSet = frozenset[Path]
 
 EMPTY: Final[FieldSet] = frozenset()
+
+_KINDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "object": ("map", TYPE_TESTS["object"]),
+    "array": ("list", TYPE_TESTS["array"]),
+    "string": ("string", TYPE_TESTS["string"]),
+    "boolean": ("boolean", TYPE_TESTS["boolean"]),
+    "integer": ("numeric (int or float)", TYPE_TESTS["number"]),
+    "number": ("numeric (int or float)", TYPE_TESTS["number"]),
+}
 
 _ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -129,8 +138,11 @@ def check_types(value: Any, schema: Schema | None, path: Path = ()) -> None:
     """Check that a configuration fits the schema's fields and lists.
 
     Raises:
-        TypingError: a field the schema does not know, an item without its key, or a duplicate.
+        TypingError: a value of another type, a field the schema does not know, an item without its
+            key, or a duplicate.
     """
+    if schema is not None and value is not None:
+        _check_kind(value, schema, path)
     if is_granular_map(value, schema):
         for name in value:
             _check_field(name, schema, path)
@@ -139,6 +151,12 @@ def check_types(value: Any, schema: Schema | None, path: Path = ()) -> None:
         _check_items(value, schema, path)
     for element, child, child_schema in entries(value, schema):
         check_types(child, child_schema, (*path, element))
+
+
+def _check_kind(value: Any, schema: Schema, path: Path) -> None:
+    kind, fits = _KINDS.get(schema.type, ("", lambda _: True))
+    if not schema.int_or_string and not fits(value):
+        raise TypingError(f"{words(path)}: expected {kind}, got {json_type(value)}")
 
 
 def _check_field(name: str, schema: Schema | None, path: Path) -> None:
@@ -226,6 +244,7 @@ def _compare(
             pair = (child, _ABSENT) if side == "removed" else (_ABSENT, child)
             _compare(*pair, child_schema, (*path, element), found)
         return
+    old, new = _filled(old, new, schema), _filled(new, old, schema)
     if same(old, new):
         return
     both_maps = is_granular_map(old, schema) and is_granular_map(new, schema)
@@ -241,8 +260,20 @@ def _compare(
         _compare(old_child, new_child, child_schema, (*path, element), found)
 
 
+def _filled(value: Any, other: Any, schema: Schema | None) -> Any:
+    """Return null as the empty map or list that it stands for beside one that merges."""
+    if value is not None:
+        return value
+    if is_granular_map(other, schema):
+        return {}
+    return [] if is_granular_list(other, schema) else None
+
+
 def remove(value: Any, schema: Schema | None, doomed: FieldSet) -> Any:
-    """Return a copy of `value` without the doomed paths and everything below them."""
+    """Return a copy of `value` without the doomed paths and everything below them.
+
+    What is empty then becomes null, as the API server leaves it.
+    """
     return _remove(value, schema, (), doomed, _prefixes(doomed))
 
 
@@ -261,12 +292,17 @@ def _remove(
         if (*path, element) not in doomed
     ]
     if isinstance(value, dict) and is_granular_map(value, schema):
-        return {element[2:]: child for element, child in kept}
-    return [child for _, child in kept] if is_granular_list(value, schema) else value
+        return {element[2:]: child for element, child in kept} or None
+    return [child for _, child in kept] or None if is_granular_list(value, schema) else value
 
 
 def merge(live: Any, applied: Any, schema: Schema | None) -> Any:
-    """Return `live` with everything `applied` mentions; applied items come in their own order."""
+    """Return `live` with everything `applied` mentions; applied items come in their own order.
+
+    A null mentions nothing below: maps and lists that merge stay as they are.
+    """
+    if applied is None and (is_granular_map(live, schema) or is_granular_list(live, schema)):
+        return live
     if is_granular_map(live, schema) and is_granular_map(applied, schema):
         merged = dict(live)
         for element, child, child_schema in entries(applied, schema):

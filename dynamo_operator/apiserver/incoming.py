@@ -6,6 +6,7 @@ from typing import Any
 
 from dynamo_operator.apiserver import status
 from dynamo_operator.apiserver.calls import Call
+from dynamo_operator.apiserver.messages import to_json
 from dynamo_operator.apiserver.object_metadata import decode_metadata, validate_metadata
 from dynamo_operator.apiserver.resources import Object
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
@@ -45,13 +46,19 @@ def decode(call: Call, obj: Object, *, patched: bool = False) -> Object:
     if call.field_validation != "Ignore":
         paths = dict.fromkeys([*unknown, *resource.strategy.unknown_fields(obj)])
         if paths:
-            _report_unknown(call, list(paths))
+            _report_unknown(call, list(paths), obj if patched else None)
     return decoded
 
 
-def _report_unknown(call: Call, paths: list[str]) -> None:
+def _report_unknown(call: Call, paths: list[str], patched: Object | None) -> None:
+    text = ", ".join(f'unknown field "{path}"' for path in paths)
+    if call.field_validation == "Strict" and patched is not None:
+        detail = f"strict decoding error: {text}"
+        shown = to_json(patched).decode()
+        error = FieldError("patch", FieldErrorKind.INVALID, detail, shown)
+        raise status.invalid("", "", "", [error])
     if call.field_validation == "Strict":
-        call.strict_problem(", ".join(f'unknown field "{path}"' for path in paths))
+        call.strict_problem(text)
     for path in paths:
         call.strict_problem(f'unknown field "{path}"')
 

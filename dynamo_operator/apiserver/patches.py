@@ -19,9 +19,13 @@ _DEEPENING: Final = _OPERATIONS - {"test", "remove"}
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """Return `target` merged with an RFC 7386 patch; neither argument is changed."""
+    """Return `target` merged with an RFC 7386 patch; neither argument is changed.
+
+    Beyond the RFC, as the API server's library does it: a null in an object within a list is no
+    value either, and goes.
+    """
     if not isinstance(patch, dict):
-        return copy.deepcopy(patch)
+        return _without_null_fields(patch)
     merged = dict(target) if isinstance(target, dict) else {}
     for name, value in patch.items():
         if value is None:
@@ -29,6 +33,14 @@ def merge_patch(target: Any, patch: Any) -> Any:
         else:
             merged[name] = merge_patch(merged.get(name), value)
     return merged
+
+
+def _without_null_fields(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_null_fields(item) for item in value]
+    if isinstance(value, dict):
+        return {k: _without_null_fields(v) for k, v in value.items() if v is not None}
+    return value
 
 
 def json_patch(document: Any, operations: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dynamo_operator.apiserver import paths
 from dynamo_operator.apiserver.schema import Schema
-from dynamo_operator.apiserver.status import FieldError
+from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
 from dynamo_operator.apiserver.value_checks import (
     TYPE_TESTS,
     map_key,
@@ -17,6 +17,7 @@ from dynamo_operator.apiserver.value_checks import (
 )
 
 _ABSENT: Final = object()
+_WIDTHS: Final = ("int32", "int64")
 
 
 class Validator:
@@ -62,8 +63,20 @@ class Validator:
         if value is None and self._schema.nullable:
             return None
         if not self._right_type(value):
-            return [type_error(path, self._schema.type or "integer or string", value)]
+            return self._type_errors(value, path)
         return [error for check in self._checks for error in check(value, path)]
+
+    def _type_errors(self, value: Any, path: str) -> list[FieldError]:
+        form = self._schema.source.get("format", "")
+        if isinstance(value, float) and self._schema.type == "integer" and form in _WIDTHS:
+            words = f'{path} in body must be of type {form}: "float64"'
+            root = "status" if path.startswith("status.") else ""  # what was validated as a whole
+            whole = f"Checked value must be of type integer with format {form} in {path}"
+            return [
+                FieldError(path, FieldErrorKind.TYPE_INVALID, words, "float64"),
+                FieldError(paths.shown(root), FieldErrorKind.INVALID, whole, ""),
+            ]
+        return [type_error(path, self._schema.type or "integer or string", value)]
 
     def _right_type(self, value: Any) -> bool:
         if self._schema.int_or_string:

@@ -156,7 +156,9 @@ def _string_checks(source: Mapping[str, Any]) -> Iterable[Check]:
         if pattern is not None and pattern.search(value) is None:
             yield _invalid(path, value, f"should match '{source['pattern']}'")
         if formatted is not None and not formatted(value):
-            yield _invalid(path, value, f"must be of type {name}: {json.dumps(value)}")
+            where = f"{path} in body" if path else "in body"
+            detail = f"{where} must be of type {name}: {json.dumps(value)}"
+            yield FieldError(paths.shown(path), FieldErrorKind.TYPE_INVALID, detail, value)
 
     yield check
 

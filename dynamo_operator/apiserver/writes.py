@@ -201,7 +201,6 @@ class Writes:
             return self._apply_create(call, configuration)
 
         def merge(old: Object) -> Object:
-            check_uid_precondition(call, configuration, old)
             return apply.apply(old, configuration, schema, _writer(call), force=force)
 
         return self.update_object(call, merge, applied=True)

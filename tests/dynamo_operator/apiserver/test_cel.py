@@ -59,7 +59,7 @@ TYPED = obj(
         pytest.param("self.lasts <= duration('1h')", {"lasts": "59m"}, id="duration"),
         pytest.param("type(self.either) == int", {"either": 1}, id="int-or-string int"),
         pytest.param("type(self.either) == string", {"either": "1"}, id="int-or-string string"),
-        pytest.param("self.maybe == null", {"maybe": None}, id="null"),
+        pytest.param("dyn(self.maybe) == null", {"maybe": None}, id="null"),
         pytest.param("self.?s.orValue('d') == 'd'", {}, id="optional field"),
         pytest.param("self.?inner.a.orValue(7) == 7", {}, id="optional chain"),
         pytest.param("self.?inner.?a.hasValue()", {"inner": {"a": 1}}, id="optional twice"),
