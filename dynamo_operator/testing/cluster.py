@@ -144,6 +144,8 @@ class Cluster:
             )
             for crd in crds:
                 await cluster.install(crd)
+            if isinstance(served, RealControlPlane):
+                await served.start_controllers()
             runnables = [cluster._make(name) for name in controllers if embedded is not None]
             if runnables:
                 await stack.enter_async_context(cluster.manager(*runnables, name="cluster"))

@@ -37,6 +37,8 @@ _AUDIT_POLICY = {
 class RealControlPlane:
     """Starts on free ports, beside any number of others. `async with` starts and stops it.
 
+    Its controllers start with `start_controllers`.
+
     Nothing of it survives the block. A test may stop and start `etcd` and `api_server` on their
     own in between.
 
@@ -81,7 +83,6 @@ class RealControlPlane:
             self._write_files()
             self.audit = AuditFile(self.directory / "audit.log")
             await self._start_servers(stack)
-            await self._start_controllers(stack)
             self._stack = stack.pop_all()
         return self
 
@@ -130,7 +131,7 @@ class RealControlPlane:
             revision = json.loads(answer.body)["header"]["revision"]
             body = json.dumps({"revision": revision, "physical": True}).encode()
             await client.request("POST", "/v3/kv/compaction", body=body)
-        await self.api_server.stop()
+        await self.api_server.kill()  # an orderly end would wait for open watches
         await self.api_server.start()
 
     @property
@@ -170,7 +171,12 @@ class RealControlPlane:
             stack.push_async_callback(self.api_server.kill)
             return
 
-    async def _start_controllers(self, stack: AsyncExitStack) -> None:
+    async def start_controllers(self) -> None:
+        """Start the controllers and the scheduler that were asked for.
+
+        After the CustomResourceDefinitions: the garbage collector looks for new kinds only twice a
+        minute.
+        """
         commands: list[tuple[str, list[str]]] = []
         if self._controllers:
             commands.append(("kube-controller-manager", self._controller_manager_flags()))
@@ -182,7 +188,7 @@ class RealControlPlane:
             common = [f"--kubeconfig={path}", "--leader-elect=false", "--secure-port=0"]
             server = self._server(name, [self._binaries.optional(name), *common, *flags])
             await server.start()
-            stack.push_async_callback(server.kill)
+            self._stack.push_async_callback(server.kill)
 
     def _server(
         self, name: str, command: Sequence[str | Path], is_ready: Any = None
@@ -212,6 +218,7 @@ class RealControlPlane:
             f"--etcd-servers={self._etcd_url}",
             f"--bind-address={HOST}",
             f"--secure-port={self._ports['api']}",
+            "--external-hostname=localhost",
             "--endpoint-reconciler-type=none",  # loopback may not be advertised
             f"--tls-cert-file={directory / 'server.crt'}",
             f"--tls-private-key-file={directory / 'server.key'}",
@@ -223,7 +230,7 @@ class RealControlPlane:
             "--allow-privileged=true",
             "--service-cluster-ip-range=10.96.0.0/16",
             "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-account-key-file={directory / 'tokens.key'}",
+            f"--service-account-key-file={directory / 'tokens.crt'}",
             f"--service-account-signing-key-file={directory / 'tokens.key'}",
             f"--audit-policy-file={directory / 'audit-policy.yaml'}",
             f"--audit-log-path={directory / 'audit.log'}",

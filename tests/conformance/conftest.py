@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 import pytest_asyncio
 
-from dynamo_operator.cli.crds import apply_crds
+from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.runtime.builtin_kinds import Namespace
 from dynamo_operator.testing import Cluster
 from dynamo_operator.testing.control_plane_binaries import ControlPlaneMissingError
@@ -27,10 +27,12 @@ async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
     """A cluster with our kinds and the controllers that make Pods of Jobs."""
     try:
         starting = Cluster.start(
-            mode=request.param, controllers=("gc", "jobs", "namespaces"), environ=os.environ
+            mode=request.param,
+            controllers=("gc", "jobs", "namespaces"),
+            crds=custom_resource_definitions(),
+            environ=os.environ,
         )
         async with starting as cluster:
-            await apply_crds(cluster.client)
             yield cluster
     except ControlPlaneMissingError as error:
         pytest.skip(f"no real control plane: {error}")
