@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -129,14 +130,17 @@ def decode_watch_line(line: bytes, *, keep_data: bool = True) -> WatchEvent:
     Raises:
         MalformedJsonError: the line is no watch event.
     """
+    # API servers write an event in just one way; where they do, its object is a slice of the line
+    # and is read once. Anything else, e.g. a further field after the object, is taken apart first.
+    head = _USUAL_EVENT.match(line)
+    if head is not None and line.endswith(b"}"):
+        try:
+            return _event(head[1].decode(), line[head.end() : -1], keep_data)
+        except _MALFORMED:
+            pass
     try:
         wire = _decode_wire_event(line)
-        kind = WatchEventType(wire.type)
-        if kind is WatchEventType.ERROR:
-            return WatchEvent(kind, status=_watch_status(_decode_wire_status(wire.object)))
-        if kind is WatchEventType.BOOKMARK:
-            return _bookmark(_decode_wire_object(wire.object).metadata or _WireMeta())
-        return WatchEvent(kind, object=_cached(wire.object, keep_data))
+        return _event(wire.type, wire.object, keep_data)
     except _MALFORMED as error:
         raise MalformedJsonError(f"not a watch event: {error}") from error
 
@@ -234,6 +238,8 @@ class _WireStatus(msgspec.Struct):
     details: dict[str, Any] | None = None
 
 
+_USUAL_EVENT = re.compile(rb'\{"type":"([A-Z]+)","object":')
+
 _decode_any = msgspec.json.Decoder().decode
 _decode_wire_list = msgspec.json.Decoder(_WireList).decode
 _decode_wire_object = msgspec.json.Decoder(_WireObject).decode
@@ -254,6 +260,15 @@ def _cached(raw: msgspec.Raw | bytes, keep_data: bool) -> CachedObject:
         is_deleting=meta.deletionTimestamp is not None,
         data=bytes(raw) if keep_data else b"",
     )
+
+
+def _event(type_: str, raw: msgspec.Raw | bytes, keep_data: bool) -> WatchEvent:
+    kind = WatchEventType(type_)
+    if kind is WatchEventType.ERROR:
+        return WatchEvent(kind, status=_watch_status(_decode_wire_status(raw)))
+    if kind is WatchEventType.BOOKMARK:
+        return _bookmark(_decode_wire_object(raw).metadata or _WireMeta())
+    return WatchEvent(kind, object=_cached(raw, keep_data))
 
 
 def _strings(values: dict[str, str | None] | None) -> Mapping[str, str]:

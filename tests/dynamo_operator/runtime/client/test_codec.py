@@ -258,3 +258,36 @@ def test_lines_survive_any_cut(lines, data):
 
     assert found == [line for line in lines if line and not line.isspace()]
     assert not splitter.has_rest
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(b'{"type":"ADDED","object":%s}', id="as-servers-write-it"),
+        pytest.param(b' {"type": "ADDED", "object": %s} ', id="with-blanks"),
+        pytest.param(b'{"object":%s,"type":"ADDED"}', id="object-first"),
+        pytest.param(b'{"type":"ADDED","object":%s,"more":{}}', id="with-a-further-field"),
+    ],
+)
+def test_an_event_is_the_same_however_it_is_written(line):
+    data = json.dumps(POD, separators=(",", ":")).encode()
+
+    event = codec.decode_watch_line(line % data)
+
+    assert event.type is WatchEventType.ADDED
+    assert event.object == codec.decode_cached(data)
+    assert event.object.data == data
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":"ADDED","object":null}',
+        b'{"type":"ADDED","object":{}}}',
+        b'{"type":"ADDED","object":{"metadata":{}}',
+        b'{"type":"ODD","object":{}}',
+    ],
+)
+def test_what_only_begins_like_an_event_is_refused(line):
+    with pytest.raises(codec.MalformedJsonError):
+        codec.decode_watch_line(line)
