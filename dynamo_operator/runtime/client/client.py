@@ -11,6 +11,8 @@ from pydantic import BaseModel
 from dynamo_operator.runtime.client import codec
 from dynamo_operator.runtime.client.config import ClientConfig
 from dynamo_operator.runtime.client.errors import (
+    ConflictError,
+    InvalidError,
     UnknownOutcomeError,
 )
 from dynamo_operator.runtime.client.http import Transport
@@ -23,6 +25,7 @@ from dynamo_operator.runtime.client.paths import (
 )
 from dynamo_operator.runtime.client.reader import M
 from dynamo_operator.runtime.client.rest import RequestObserver, RestClient
+from dynamo_operator.runtime.client.statuses import refuses_uid
 from dynamo_operator.runtime.client.uncached_reader import Kind, LiveReader
 from dynamo_operator.runtime.client.writes import (
     PatchType,
@@ -233,7 +236,8 @@ class Client(LiveReader):
             obj: a model built with `new`, or plain JSON together with `kind`.
             kind: the resource type of plain JSON.
             owner: the object that becomes its controller.
-            uid: only that very instance; ConflictError if there is another or none.
+            uid: only that very instance; ConflictError if there is another or none. Not with a
+                subresource, where API servers do not look at it.
             force: take fields over from other managers instead of raising ConflictError.
             subresource: e.g. `status`.
             field_manager: another name than the client's.
@@ -253,11 +257,21 @@ class Client(LiveReader):
                     f"metadata.{name} is set: build an object that has only the fields to own"
                 )
         if uid is not None:
+            if subresource:
+                raise ValueError(f"apply to {subresource}: a uid would not be looked at")
             metadata["uid"] = uid
         key = ObjectKey(namespace, metadata.get("name") or "")
-        return await self._apply(
-            write_kind, key, subresource, body, field_manager, force=force, dry_run=dry_run
-        )
+        try:
+            return await self._apply(
+                write_kind, key, subresource, body, field_manager, force=force, dry_run=dry_run
+            )
+        except InvalidError as error:
+            if uid is None or not refuses_uid(error):
+                raise
+            # Another instance of that name has the server call a change of its uid invalid.
+            raise ConflictError(
+                409, "Conflict", error.message, details=error.details, request=error.request
+            ) from error
 
     async def apply_status(
         self,

@@ -103,11 +103,17 @@ def is_expired(error: ApiError) -> bool:
     """Whether the error says that a resource version is compacted away or not reached yet."""
     if isinstance(error, GoneError) or error.reason in ("Expired", "Gone"):
         return True
+    return any(cause.get("reason") == "ResourceVersionTooLarge" for cause in _causes(error))
+
+
+def refuses_uid(error: ApiError) -> bool:
+    """Whether the error says that the object in place has another uid than the one given."""
+    return any(cause.get("field") == "metadata.uid" for cause in _causes(error))
+
+
+def _causes(error: ApiError) -> list[Mapping[str, Any]]:
     causes = error.details.get("causes")
-    return isinstance(causes, list) and any(
-        isinstance(cause, Mapping) and cause.get("reason") == "ResourceVersionTooLarge"
-        for cause in causes
-    )
+    return [c for c in causes if isinstance(c, Mapping)] if isinstance(causes, list) else []
 
 
 def parse_retry_after(value: str | None, *, now: datetime) -> float | None:

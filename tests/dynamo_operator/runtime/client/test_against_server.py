@@ -100,6 +100,8 @@ async def test_apply_to_one_instance_touches_no_other(client):
 
     with pytest.raises(ConflictError):
         await client.apply(ConfigMap.new("a", data={"k": "v"}), uid="gone")
+    with pytest.raises(ValueError, match="a uid would not be looked at"):
+        await client.apply(ConfigMap.new("a"), uid=live.uid, subresource="status")
     assert (await client.apply(ConfigMap.new("a"), uid=live.uid)).uid == live.uid
 
 
