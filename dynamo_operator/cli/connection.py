@@ -8,15 +8,15 @@ import os
 from dynamo_operator.runtime.client import Client, ClientConfig
 
 FIELD_MANAGER = "dynamo-operator-cli"
+KUBECONFIG_HELP = "default: $KUBECONFIG, in-cluster, ~/.kube/config"
+CONTEXT_HELP = "context of the kubeconfig; default: its current one"
 
 
 def add_connection_flags(parser: argparse.ArgumentParser) -> None:
     """Add --kubeconfig, --context and --namespace."""
     group = parser.add_argument_group("cluster")
-    group.add_argument(
-        "--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, in-cluster, ~/.kube/config"
-    )
-    group.add_argument("--context", help="context of the kubeconfig; default: its current one")
+    group.add_argument("--kubeconfig", metavar="FILE", help=KUBECONFIG_HELP)
+    group.add_argument("--context", help=CONTEXT_HELP)
     group.add_argument("-n", "--namespace", help="default: the context's")
 
 

@@ -8,7 +8,9 @@ One schema, `OperatorSettings`: `run_history_limit` is `--run-history-limit`,
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, get_origin
 
@@ -24,11 +26,19 @@ Path = tuple[str, ...]
 
 def add_settings_flags(parser: argparse.ArgumentParser) -> None:
     """Add --config and one flag for each setting."""
-    group = parser.add_argument_group("settings (flags win over environment, that over --config)")
+    group = parser.add_argument_group(
+        "settings",
+        "Each is a flag, a variable (DYNAMO_OPERATOR_RUN_HISTORY_LIMIT) or a key of the --config"
+        " file (runHistoryLimit), in this order. A list is written as a,b or JSON, a map as JSON.",
+    )
     group.add_argument("--config", metavar="FILE", help="YAML with settings in camelCase")
     for path in setting_paths():
         group.add_argument(
-            setting_flag(path), dest=_destination(path), default=None, metavar="VALUE"
+            setting_flag(path),
+            dest=_destination(path),
+            default=None,
+            metavar="VALUE",
+            help=setting_meaning(path).replace("%", "%%"),
         )
 
 
@@ -45,6 +55,13 @@ def setting_paths(model: type[BaseModel] = OperatorSettings, prefix: Path = ()) 
 def setting_flag(path: Path) -> str:
     """Return the flag of a setting."""
     return "--" + ".".join(part.replace("_", "-") for part in path)
+
+
+def setting_meaning(path: Path) -> str:
+    """Return what the docstring of a setting's class says of it."""
+    documented = inspect.getdoc(_model_of(path)) or ""
+    found = re.search(rf"^    {path[-1]}: (.*(?:\n {{8}}.*)*)", documented, re.MULTILINE)
+    return " ".join(found[1].split()).removesuffix(".") if found else ""
 
 
 def setting_variable(path: Path) -> str:
@@ -109,10 +126,16 @@ def _parsed(text: str, path: Path) -> Any:
 
 
 def _is_list(path: Path) -> bool:
+    return get_origin(_model_of(path).model_fields[path[-1]].annotation) is tuple
+
+
+def _model_of(path: Path) -> type[BaseModel]:
+    """Return the class, of all settings or of a section, that has the setting."""
     model: Any = OperatorSettings
     for section in path[:-1]:
         model = model.model_fields[section].annotation
-    return get_origin(model.model_fields[path[-1]].annotation) is tuple
+    found: type[BaseModel] = model
+    return found
 
 
 def _put(settings: dict[str, Any], path: Path, value: Any) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+import structlog
 from pydantic import ValidationError
 
 from dynamo_operator.app import OperatorSettings, build_manager
-from dynamo_operator.cli.connection import load_config
+from dynamo_operator.cli.connection import CONTEXT_HELP, KUBECONFIG_HELP, load_config
 from dynamo_operator.cli.errors import USAGE, CliError
 from dynamo_operator.cli.logs import add_log_flags, configure_logs
 from dynamo_operator.cli.settings import (
@@ -25,12 +27,14 @@ if TYPE_CHECKING:
 
 FIELD_MANAGER = "dynamo-operator"
 
+_log = structlog.get_logger(__name__)
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add what `start` takes."""
     cluster = parser.add_argument_group("cluster")
-    cluster.add_argument("--kubeconfig", metavar="FILE")
-    cluster.add_argument("--context")
+    cluster.add_argument("--kubeconfig", metavar="FILE", help=KUBECONFIG_HELP)
+    cluster.add_argument("--context", help=CONTEXT_HELP)
     add_settings_flags(parser)
     add_log_flags(parser)
     parser.set_defaults(run=run_start, ends_on_signal=True)
@@ -40,7 +44,14 @@ async def run_start(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT, then stop in order."""
     configure_logs(arguments)
     settings = _settings(arguments)
-    async with Client.connect(load_config(arguments), field_manager=FIELD_MANAGER) as client:
+    config = load_config(arguments)
+    _log.info(
+        "operator starts",
+        version=version("dynamo-operator"),
+        server=config.host,
+        namespaces=settings.watch_namespaces or "all",
+    )
+    async with Client.connect(config, field_manager=FIELD_MANAGER) as client:
         await build_manager(client, settings).run()
     return 0
 

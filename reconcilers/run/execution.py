@@ -37,7 +37,12 @@ class ContainerImage(_Settings):
 
 
 class ContainerResources(_Settings):
-    """Requests and limits of one container, as Kubernetes quantities by resource name."""
+    """Requests and limits of one container.
+
+    Args:
+        requests: quantities by resource name that the container is sure to get.
+        limits: quantities by resource name that it may not exceed.
+    """
 
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}

@@ -6,7 +6,12 @@ import pytest
 
 from dynamo_operator.app import OperatorSettings, run_settings
 from dynamo_operator.cli.errors import CliError
-from dynamo_operator.cli.settings import add_settings_flags, read_settings
+from dynamo_operator.cli.settings import (
+    add_settings_flags,
+    read_settings,
+    setting_meaning,
+    setting_paths,
+)
 
 
 def settings(*flags: str, **environ: str) -> OperatorSettings:
@@ -68,3 +73,8 @@ def test_a_tag_of_digits_stays_text(tmp_path):
     file.write_text('dgdrDefaultImage: "r.lab/dynamo-planner:5060547"\ndynamoVersion: "1.6.0"\n')
 
     assert run_settings(settings(f"--config={file}")).planner.image.endswith(":5060547")
+
+
+@pytest.mark.parametrize("path", list(setting_paths()), ids=".".join)
+def test_help_tells_what_each_setting_means(path):
+    assert setting_meaning(path)
