@@ -26,7 +26,12 @@ def __getattr__(name: str) -> object:
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    try:
+        return getattr(import_module(f"{__name__}.{module}"), name)
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"{name} needs {error.name}: pip install 'dynamo-operator[local]'", name=error.name
+        ) from error
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,6 @@
 import asyncio
+import subprocess
+import sys
 
 import pytest
 
@@ -110,3 +112,15 @@ async def test_waiting_in_vain_shows_what_was_seen_last():
             await eventually(lambda: 4, lambda number: number > 5)
         with pytest.raises(NotFoundError):
             await cluster.client.get(Pod, KEY)
+
+
+def test_without_the_extra_local_a_cluster_says_what_to_install():
+    program = "import sys; sys.modules['cel'] = None; from dynamo_operator.testing import Cluster"
+
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    ).stderr
+
+    assert told.endswith(
+        "ImportError: Cluster needs cel: pip install 'dynamo-operator[local]'\n"
+    ), told
