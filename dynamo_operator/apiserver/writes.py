@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from dynamo_operator.apiserver import apply, patches, status, strategic_merge
 from dynamo_operator.apiserver.calls import Call
-from dynamo_operator.apiserver.codec import parse_json, parse_yaml
+from dynamo_operator.apiserver.codec import parse_json, parse_yaml, with_whole_numbers
 from dynamo_operator.apiserver.incoming import (
     check_name,
     check_uid_precondition,
@@ -193,7 +193,7 @@ class Writes:
         configuration = parse_yaml(call.request.body, call.duplicate_field)
         if not isinstance(configuration, dict):
             raise status.bad_request("error decoding YAML: the configuration is not an object")
-        configuration = decode(call, configuration)
+        configuration = decode(call, with_whole_numbers(configuration))
         check_name(call, configuration)
         force, schema = call.query.flag("force"), call.resource.strategy.schema
         storage, key = call.world.storage, call.resource.storage_key

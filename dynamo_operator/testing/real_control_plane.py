@@ -26,6 +26,8 @@ _MASTERS = ("system:masters",)
 _SERVICE_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 _START_ATTEMPTS = 3  # another process may take a port between our choice and its use
 _PORT_TAKEN = "address already in use"
+# The second is a default, named because tests rely on it; some distributions have the third.
+_ADMISSION_PLUGINS = ("NodeRestriction", "PodSecurity", "OwnerReferencesPermissionEnforcement")
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -225,7 +227,7 @@ class RealControlPlane:
             f"--client-ca-file={directory / 'ca.crt'}",
             f"--kubelet-certificate-authority={directory / 'ca.crt'}",
             "--authorization-mode=Node,RBAC",
-            "--enable-admission-plugins=NodeRestriction,PodSecurity",
+            f"--enable-admission-plugins={','.join(_ADMISSION_PLUGINS)}",
             *disabled,
             "--allow-privileged=true",
             "--service-cluster-ip-range=10.96.0.0/16",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -153,6 +154,28 @@ def free_form() -> Iterator[tuple[str, Case]]:
     yield (
         "a Candidate's nulls",
         Case(CANDIDATES, [post({"spec": {**CANDIDATE_SPEC, **parameters}})]),
+    )
+
+
+def integral_floats() -> Iterator[tuple[str, Case]]:
+    """8.0 where an integer belongs, which YAML does not tell from 8."""
+    gpus: Json = {"gpu": {"budget": 8.0, "sku": "h200_sxm"}}
+    load: Json = {"static": {"load": {"concurrency": 8.0}}}
+    specs_of: dict[str, tuple[ResourceType, Json]] = {
+        "an integer": (REQUESTS, {**PLAIN["spec"], "hardware": gpus}),
+        "an integer below a rule": (REQUESTS, {**PLAIN["spec"], "workload": load}),
+        "a Run's integer": (RUNS, {**RUN_SPEC, "hardware": gpus}),
+        "a Run's override": (RUNS, {**RUN_SPEC, "aisimulate": {"inputOverrides": {"n": 1.0}}}),
+    }
+    for name, (resource_type, spec) in specs_of.items():
+        applied = apply({"spec": spec}, "kubectl")
+        yield f"{name} by apply", Case(resource_type, [applied, applied])
+        whole = json.loads(json.dumps(spec).replace(".0", ""))
+        made = post({"spec": whole})
+        yield f"{name} becomes a float by apply", Case(resource_type, [made, applied])
+    yield (
+        "an integer by create",
+        Case(REQUESTS, [post({"spec": {**PLAIN["spec"], "hardware": gpus}})]),
     )
 
 
@@ -603,6 +626,7 @@ GROUPS: dict[str, Callable[[], Iterator[tuple[str, Case]]]] = {
     "specs": specs,
     "immutability": immutability,
     "free-form": free_form,
+    "integral floats": integral_floats,
     "unknown fields": fields_unknown,
     "status writers": status_writers,
     "ownership": ownership,
