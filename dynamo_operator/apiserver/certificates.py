@@ -13,6 +13,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+LONGEST_COMMON_NAME = 64
+"""Of a user or a server; X.509 allows no more."""
+
 _VALID_DAYS = 365
 _BACKDATED_HOURS = 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,13 @@ def client_kubeconfig(
         "contexts": [{"name": cluster, "context": context}],
         "current-context": cluster,
     }
+
+
+def acting_as(kubeconfig: Mapping[str, Any], user: str, groups: Sequence[str]) -> dict[str, Any]:
+    """Return a kubeconfig whose only user acts on behalf of another."""
+    (own,) = kubeconfig["users"]
+    acting = {**own, "user": {**own["user"], "as": user, "as-groups": list(groups)}}
+    return {**kubeconfig, "users": [acting]}
 
 
 def write_private(path: Path, kubeconfig: Mapping[str, Any]) -> None:

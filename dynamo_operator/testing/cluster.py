@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 from dynamo_operator.apiserver.api_server import ApiServer
 from dynamo_operator.apiserver.audit import AuditLog
+from dynamo_operator.apiserver.certificates import LONGEST_COMMON_NAME
+from dynamo_operator.apiserver.kubeconfig import acting_as, write_private
 from dynamo_operator.apiserver.messages import UserInfo
 from dynamo_operator.apiserver.server import HttpsServer
 from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
@@ -166,6 +168,11 @@ class Cluster:
         return self._served
 
     @property
+    def has_own_server(self) -> bool:
+        """Whether the API server was started for this cluster, and is the test's to break."""
+        return not isinstance(self._served, ExistingCluster)
+
+    @property
     def audit(self) -> AuditLog | AuditFile:
         """Every request that was answered; of a cluster that was there before, none is known."""
         if isinstance(self._served, RealControlPlane):
@@ -180,7 +187,11 @@ class Cluster:
     def kubeconfig(self, user: str = "admin", groups: Sequence[str] = ADMIN_GROUPS) -> Path:
         """Write a kubeconfig for a user and return its path; not in mode in_process."""
         path = self._directory / f"{user.replace(':', '-').replace('/', '-')}.kubeconfig"
-        self._address.write_kubeconfig(path, user=user, groups=groups)
+        address = self._address
+        if len(user) <= LONGEST_COMMON_NAME or isinstance(address, ExistingCluster):
+            address.write_kubeconfig(path, user=user, groups=groups)
+        else:
+            write_private(path, acting_as(address.kubeconfig(), user, groups))
         return path
 
     def client_of(self, user: str, groups: Sequence[str] = ()) -> Client:

@@ -4,9 +4,14 @@ import pytest
 import pytest_asyncio
 
 from dynamo_operator.api.conditions import find_condition
-from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGraphDeploymentRun
+from dynamo_operator.api.v1beta2 import (
+    DynamoGraphDeploymentCandidate,
+    DynamoGraphDeploymentRequest,
+    DynamoGraphDeploymentRun,
+)
 from dynamo_operator.app import OperatorSettings, build_manager
 from dynamo_operator.cli.local import grant_operator
+from dynamo_operator.publisher.apply import Publication
 from dynamo_operator.runtime.builtin_kinds import (
     Job,
     Namespace,
@@ -19,6 +24,7 @@ from dynamo_operator.runtime.builtin_kinds import (
 from dynamo_operator.runtime.client.errors import ForbiddenError
 from informers.objects import ObjectKey, controller_ref
 from tests.builders import MODEL
+from tests.dynamo_operator.publisher.reports import report
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -45,6 +51,9 @@ async def operator_client(cluster):
 
 
 def denied(cluster, user):
+    """What the user was refused; nothing is known of a cluster that was there before."""
+    if not cluster.has_own_server:
+        return []
     return [
         f"{entry.verb} {entry.resource}/{entry.subresource} {entry.name}"
         for entry in cluster.audit.entries
@@ -104,6 +113,39 @@ async def test_the_operator_grants_no_more_than_it_may_itself(cluster, namespace
         ForbiddenError, match="attempting to grant RBAC permissions not currently held"
     ):
         await operator_client.create(role)
+
+
+async def test_the_publisher_publishes_with_what_its_role_grants(
+    cluster, namespace, operator_client
+):
+    settings = OperatorSettings(operator_image="registry.lab/dynamo-operator:0.1.0")
+    async with build_manager(operator_client, settings).running():
+        await cluster.client.create(
+            DynamoGraphDeploymentRequest.new(
+                "llama", namespace=namespace, spec={"model": {"name": MODEL}}
+            )
+        )
+        (pod,) = await cluster.eventually(
+            lambda: cluster.client.list(Pod, namespace=namespace), timeout=PATIENCE_SECONDS
+        )
+    (run,) = await cluster.client.list(DynamoGraphDeploymentRun, namespace=namespace)
+    account = f"system:serviceaccount:{namespace}:{pod.spec['serviceAccountName']}"
+    client = cluster.client_of(account).with_field_manager("dgdr-run-publisher")
+    publication = Publication(client, run.key, run.uid, cluster.clock)
+
+    await publication.publish(report("a", "b"))
+    await publication.publish(report("b", "c", evaluated=2))
+
+    candidates = await cluster.client.list(DynamoGraphDeploymentCandidate, namespace=namespace)
+    run = await cluster.client.get(DynamoGraphDeploymentRun, run.key)
+    assert [ref.name for ref in run.status.candidate_refs] == [
+        f"{run.key.name}-b",
+        f"{run.key.name}-c",
+    ]
+    assert {owner_uid(candidate) for candidate in candidates} == {run.uid}
+    assert len(candidates) == 2
+    assert run.status.phase is not None, "the operator's part of the status stays"
+    assert denied(cluster, account) == []
 
 
 async def test_deleting_a_request_takes_everything_with_it(cluster, namespace, operator_client):
