@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job, Namespace, Pod
+from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job, Namespace, Node, Pod
 from dynamo_operator.runtime.client.errors import ForbiddenError
 from dynamo_operator.testing import Cluster
 from dynamo_operator.testing.control_plane_binaries import (
@@ -95,3 +95,24 @@ def test_a_real_control_plane_is_not_of_virtual_time():
         pytest.raises(RuntimeError, match="has its own time"),
     ):
         runner.run(start())
+
+
+async def test_the_scheduler_is_the_real_one():
+    async with real_cluster(controllers=("scheduler",)) as cluster:
+        node = await cluster.client.create(Node.new("lab"))
+        capacity = {"cpu": "1", "memory": "1Gi", "pods": "10"}
+        ready = {"type": "Ready", "status": "True", "reason": "Lab"}
+        status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
+        await cluster.client.patch(Node, node.key, {"status": status}, subresource="status")
+        taint = {"spec": {"taints": None}}  # of a node that nothing has called ready
+        await cluster.client.patch(Node, node.key, taint)
+        pod = Pod.new("a", namespace="default", spec=JOB_SPEC["template"]["spec"])
+        pod = await cluster.client.create(pod)
+
+        bound = await cluster.eventually(
+            lambda: cluster.client.get(Pod, pod.key),
+            lambda found: found.spec.get("nodeName"),
+            timeout=30,
+        )
+
+    assert bound.spec["nodeName"] == "lab"
