@@ -44,12 +44,13 @@ because a rule may not name a field of any content."""
 
 @dataclass(frozen=True, slots=True)
 class PrinterColumn:
-    """A column of `kubectl get`."""
+    """A column of `kubectl get`; `wide` shows it only with `-o wide`."""
 
     name: str
     type: str
     json_path: str
     description: str = ""
+    wide: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,15 @@ _AGE = PrinterColumn("Age", "date", ".metadata.creationTimestamp")
 
 
 def columns(*listed: PrinterColumn) -> tuple[PrinterColumn, ...]:
-    """Return the columns followed by Age."""
-    return (*listed, _AGE)
+    """Return the columns, Age, and the wide ones."""
+    narrow = (column for column in listed if not column.wide)
+    return (*narrow, _AGE, *(column for column in listed if column.wide))
+
+
+def reason_column(name: str) -> PrinterColumn:
+    """Return the wide column that shows a condition's reason."""
+    path = f'.status.conditions[?(@.type=="{name}")].reason'
+    return PrinterColumn("Reason", "string", path, wide=True)
 
 
 def condition_column(name: str) -> PrinterColumn:

@@ -81,8 +81,10 @@ def _presentation(kind: type[KubeModel]) -> Presentation:
 
 
 def _column(column: PrinterColumn) -> dict[str, Any]:
-    described = {"description": column.description} if column.description else {}
-    return {"name": column.name, "type": column.type, "jsonPath": column.json_path, **described}
+    more: dict[str, Any] = {"description": column.description} if column.description else {}
+    if column.wide:
+        more["priority"] = 1
+    return {"name": column.name, "type": column.type, "jsonPath": column.json_path, **more}
 
 
 def _root_schema(kind: type[KubeModel], presentation: Presentation) -> dict[str, Any]:

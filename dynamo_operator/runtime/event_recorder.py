@@ -140,6 +140,16 @@ class EventRecorder:
                 note=cut_note(note),
             )
             self._queue.put_nowait((occurrence, self._clock.now()))
+            regarding = dict(occurrence.regarding)
+            _log.info(
+                "event recorded",
+                kind=regarding.get("kind", ""),
+                namespace=regarding.get("namespace", ""),
+                name=regarding.get("name", ""),
+                type=type,
+                reason=occurrence.reason,
+                note=occurrence.note,
+            )
         except asyncio.QueueFull:
             self._dropped("queue_full")
         except Exception as error:  # noqa: BLE001 - an event never fails whoever reports it

@@ -128,7 +128,7 @@ class RequestReconciler:
         for reader in readers:
             run = await reader.find(DynamoGraphDeploymentRun, key)
             if run is not None and _is_controlled_by(run, request) and not run.is_deleting:
-                return Acceptance(True, AcceptedReason.RUN_CREATED, run=run)
+                return _has_run(run)
         message = f"Run {key.name} was deleted; change spec.rerun.reason for a new one"
         return Acceptance(True, AcceptedReason.RUN_DELETED, message)
 
@@ -150,7 +150,7 @@ class RequestReconciler:
             raise
         note = f"created Run {run.key.name} for generation {request.generation}"
         self._record(request, "Normal", AcceptedReason.RUN_CREATED, "CreateRun", note)
-        return Acceptance(True, AcceptedReason.RUN_CREATED, run=run)
+        return _has_run(run)
 
     async def _judge_existing(
         self, request: DynamoGraphDeploymentRequest, key: ObjectKey
@@ -170,7 +170,7 @@ class RequestReconciler:
         if found.request_generation != request.generation or found.spec.to_dict() != spec.to_dict():
             message = f"Run {key.name} exists with another spec or generation; delete it"
             return Acceptance(False, AcceptedReason.NAME_CONFLICT, message)
-        return Acceptance(True, AcceptedReason.RUN_CREATED, run=found)
+        return _has_run(found)
 
     async def _write_status(
         self,
@@ -201,7 +201,7 @@ class RequestReconciler:
         was_completed = is_condition_true(before.status.conditions, ConditionType.COMPLETED)
         if completed is not None and completed.status == "True" and not was_completed:
             kind = "Normal" if completed.reason == CompletedReason.SUCCEEDED else "Warning"
-            note = completed.message or "the search is complete"
+            note = completed.message
             self._record(after, kind, completed.reason, "Complete", note)
 
     def _record(
@@ -244,6 +244,11 @@ def _had_its_run(request: DynamoGraphDeploymentRequest) -> bool:
         and accepted.reason in (AcceptedReason.RUN_CREATED, AcceptedReason.RUN_DELETED)
         and accepted.observed_generation == request.generation
     )
+
+
+def _has_run(run: DynamoGraphDeploymentRun) -> Acceptance:
+    message = f"Run {run.key.name} searches this generation"
+    return Acceptance(True, AcceptedReason.RUN_CREATED, message, run=run)
 
 
 def _is_controlled_by(run: DynamoGraphDeploymentRun, request: DynamoGraphDeploymentRequest) -> bool:

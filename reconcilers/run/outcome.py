@@ -112,7 +112,7 @@ def decide(job: Job, pod: Pod | None) -> Verdict:
             CompletedReason.PUBLISHER_FAILED, f"the publisher ended with {publisher.describe()}"
         )
     if complete is not None:
-        return Finished(CompletedReason.SUCCEEDED, "")
+        return Finished(CompletedReason.SUCCEEDED, "the search is complete")
     return Finished(CompletedReason.FAILED, _why_without_exits(failed or {}, pod))
 
 

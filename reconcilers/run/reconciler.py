@@ -195,7 +195,7 @@ class RunReconciler:
             type="Normal" if reason is CompletedReason.SUCCEEDED else "Warning",
             reason=str(reason),
             action="Complete",
-            note=message or "the search is complete",
+            note=message,
         )
         return Result.done()
 

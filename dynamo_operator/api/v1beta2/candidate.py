@@ -50,6 +50,17 @@ class DynamoGraphDeploymentCandidate(KubeModel):
             PrinterColumn("GPUs", "integer", ".status.metrics.usedGpus"),
             PrinterColumn("Backend", "string", ".spec.parameters.backend"),
             condition_column(ConditionType.EVALUATED),
+            PrinterColumn("Mode", "string", ".spec.parameters.deployment_mode", wide=True),
+            PrinterColumn(
+                "Tokens/s",
+                "number",
+                ".status.metrics.performance.output_throughput_tok_s",
+                wide=True,
+            ),
+            PrinterColumn(
+                "TTFT ms", "number", ".status.metrics.performance.mean_ttft_ms", wide=True
+            ),
+            PrinterColumn("Run", "string", ".metadata.ownerReferences[0].name", wide=True),
         ),
         rules=(IMMUTABLE_SPEC,),
     )

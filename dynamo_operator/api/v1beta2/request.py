@@ -14,6 +14,7 @@ from dynamo_operator.api.schema import (
     Schema,
     columns,
     condition_column,
+    reason_column,
 )
 from dynamo_operator.api.v1beta2.search_spec import SearchSpec
 from dynamo_operator.runtime.models import KubeModel, KubeStruct
@@ -78,6 +79,8 @@ class DynamoGraphDeploymentRequest(KubeModel):
             PrinterColumn("Active Run", "string", ".status.activeRunRef.name"),
             PrinterColumn("Best", "number", ".status.best.score"),
             condition_column(ConditionType.ACCEPTED),
+            reason_column(ConditionType.COMPLETED),
+            PrinterColumn("Best Candidate", "string", ".status.best.candidate", wide=True),
         ),
     )
 

@@ -15,6 +15,7 @@ from dynamo_operator.api.schema import (
     Schema,
     columns,
     condition_column,
+    reason_column,
 )
 from dynamo_operator.api.v1beta2.search_spec import SearchSpec
 from dynamo_operator.runtime.models import KubeModel, KubeStruct
@@ -124,6 +125,8 @@ class DynamoGraphDeploymentRun(KubeModel):
             condition_column(ConditionType.COMPLETED),
             PrinterColumn("Candidates", "integer", ".status.progress.published"),
             PrinterColumn("Evaluated", "integer", ".status.progress.evaluated"),
+            reason_column(ConditionType.COMPLETED),
+            PrinterColumn("Message", "string", ".status.executionMessage", wide=True),
         ),
         rules=(IMMUTABLE_SPEC,),
     )

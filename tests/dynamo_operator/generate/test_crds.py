@@ -358,32 +358,37 @@ def test_a_crd_holds_no_default(crd):
 
 
 @pytest.mark.parametrize(
-    ("kind", "short", "columns"),
+    ("kind", "short", "columns", "wide"),
     [
         (
             DynamoGraphDeploymentRequest,
             "dgdr",
             ["Model", "Phase", "Active Run", "Best", "Accepted", "Age"],
+            ["Reason", "Best Candidate"],
         ),
         (
             DynamoGraphDeploymentRun,
             "dgdrrun",
             ["Phase", "Completed", "Candidates", "Evaluated", "Age"],
+            ["Reason", "Message"],
         ),
         (
             DynamoGraphDeploymentCandidate,
             "dgdc",
             ["Score", "GPUs", "Backend", "Evaluated", "Age"],
+            ["Mode", "Tokens/s", "TTFT ms", "Run"],
         ),
     ],
 )
-def test_kubectl_shows_the_kind(kind, short, columns):
+def test_kubectl_shows_the_kind(kind, short, columns, wide):
     spec = custom_resource_definition(kind)["spec"]
     version = spec["versions"][0]
 
     assert spec["names"]["shortNames"] == [short]
     assert spec["names"]["categories"] == ["dynamo"]
-    assert [column["name"] for column in version["additionalPrinterColumns"]] == columns
+    shown = version["additionalPrinterColumns"]
+    assert [column["name"] for column in shown if "priority" not in column] == columns
+    assert [column["name"] for column in shown if column.get("priority") == 1] == wide
     assert version["subresources"] == {"status": {}}
 
 
