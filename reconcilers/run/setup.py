@@ -59,7 +59,9 @@ def add_to(manager: Manager, settings: RunSettings, *, gpus: GpuDiscovery | None
             if settings.fallback_gpus_per_node is not None:
                 return settings.fallback_gpus_per_node
             raise WaitingError(
-                CompletedReason.WAITING_FOR_HARDWARE, str(error), _HARDWARE_RETRY_SECONDS
+                CompletedReason.WAITING_FOR_HARDWARE,
+                f"{error}; the operator's --fallback-gpus-per-node would do without",
+                _HARDWARE_RETRY_SECONDS,
             ) from error
 
     async def candidate_api_served() -> bool:
