@@ -141,7 +141,8 @@ def compute_status(
         "podIP": _HOST_IP,
         "podIPs": [{"ip": _HOST_IP}],
         "startTime": timestamp(start_time),
-        "containerStatuses": [status.to_dict() for status in main],
+        # By name: `kubectl get` shows the state of the first that does not run.
+        "containerStatuses": [s.to_dict() for s in sorted(main, key=lambda s: s.name)],
         "conditions": _conditions(pod, _wanted_conditions(phase, init, main), now),
     }
     if init:

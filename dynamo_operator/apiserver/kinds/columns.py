@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from dynamo_operator.apiserver.json_paths import JsonPath
+from dynamo_operator.apiserver.kinds import pod_summary
 from dynamo_operator.apiserver.resources import Column, Object
 from dynamo_operator.apiserver.tables import AGE, age_since, human_duration
 
@@ -40,47 +41,6 @@ def _or(cell: Cell, otherwise: Any) -> Cell:
 def _count(path: str) -> Cell:
     compiled = JsonPath(path)
     return lambda obj: sum(len(found) for found in compiled.find(obj) if found)
-
-
-def _pod_ready(pod: Object) -> str:
-    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    ready = sum(bool(status.get("ready")) for status in statuses)
-    return f"{ready}/{len(pod['spec'].get('containers') or ())}"
-
-
-def _pod_status(pod: Object) -> str:
-    status = pod.get("status") or {}
-    text = status.get("reason") or status.get("phase") or "Unknown"
-    for container in status.get("containerStatuses") or ():
-        state = container.get("state") or {}
-        waiting, terminated = state.get("waiting") or {}, state.get("terminated")
-        if waiting.get("reason"):
-            text = waiting["reason"]
-        elif terminated is not None:
-            text = _terminated(terminated)
-    if text == "Completed" and _any_running(status):
-        text = "Running"
-    return "Terminating" if pod["metadata"].get("deletionTimestamp") else str(text)
-
-
-def _terminated(state: Mapping[str, Any]) -> str:
-    if state.get("reason"):
-        return str(state["reason"])
-    if state.get("signal"):
-        return f"Signal:{state['signal']}"
-    return f"ExitCode:{state.get('exitCode', 0)}"
-
-
-def _any_running(status: Mapping[str, Any]) -> bool:
-    return any(
-        s.get("ready") and (s.get("state") or {}).get("running") is not None
-        for s in status.get("containerStatuses") or ()
-    )
-
-
-def _restarts(pod: Object) -> str:
-    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    return str(sum(status.get("restartCount") or 0 for status in statuses))
 
 
 def _node_status(node: Object) -> str:
@@ -198,9 +158,9 @@ _WORKLOAD_WIDE: Final = (
 )
 
 POD: Final = (
-    column("Ready", _pod_ready),
-    column("Status", _pod_status),
-    column("Restarts", _restarts),
+    column("Ready", pod_summary.ready),
+    column("Status", pod_summary.state),
+    Column("Restarts", "string", pod_summary.restarts),
     AGE,
     column("IP", _or(_value_at(".status.podIP"), "<none>"), wide=True),
     column("Node", _or(_value_at(".spec.nodeName"), "<none>"), wide=True),

@@ -103,6 +103,14 @@ def test_an_unready_container_is_named():
     assert ready["message"] == "containers with unready status: [slow]"
 
 
+def test_container_statuses_are_listed_by_name():
+    main = [container(OK, name="publisher"), container(BAD, name="planner")]
+
+    status = compute_status(pod(), [], main, start_time=NOW, now=NOW)
+
+    assert [s["name"] for s in status["containerStatuses"]] == ["planner", "publisher"]
+
+
 def test_a_pod_that_failed_as_a_whole_says_why():
     failure = PodFailure("DeadlineExceeded", "too long")
 
