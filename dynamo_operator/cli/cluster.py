@@ -7,8 +7,9 @@ import asyncio
 from pathlib import Path
 
 from dynamo_operator.cli.crds import apply_crds
-from dynamo_operator.cli.local import GPU_LABELS, image_map, install_planner
+from dynamo_operator.cli.local import GPU_LABELS, image_map
 from dynamo_operator.cli.logs import add_log_flags, configure_logs
+from dynamo_operator.cli.planner import install_planner, listed_versions
 from dynamo_operator.local_cluster.cluster import ClusterOptions, local_cluster
 from dynamo_operator.local_cluster.images import ImageMap
 
@@ -25,7 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-crds", action="store_true", help="do not install our CRDs")
     parser.add_argument(
-        "--with-planner", action="store_true", help="install the planner, so that searches run"
+        "--with-planner",
+        action="store_true",
+        help="install the planner, so that searches run for the models it knows",
     )
     add_log_flags(parser)
     parser.set_defaults(run=run_cluster, ends_on_signal=True)
@@ -36,8 +39,13 @@ async def run_cluster(arguments: argparse.Namespace) -> int:
     configure_logs(arguments)
     images = ImageMap({})
     if arguments.with_planner:
-        planner = await asyncio.to_thread(install_planner, print)
+        planner = await install_planner()
         images = image_map(planner, offline=True)
+        print(f"planner: {listed_versions(planner)}")
+        print(
+            f"no hub is asked: it searches for the {len(planner.models)} models that"
+            " `dynamo-operator planner status` lists"
+        )
     options = ClusterOptions(
         directory=arguments.directory.absolute(),
         images=images,

@@ -8,16 +8,17 @@ import os
 from dynamo_operator.runtime.client import Client, ClientConfig
 
 FIELD_MANAGER = "dynamo-operator-cli"
-KUBECONFIG_HELP = "default: $KUBECONFIG, in-cluster, ~/.kube/config"
-CONTEXT_HELP = "context of the kubeconfig; default: its current one"
 
 
-def add_connection_flags(parser: argparse.ArgumentParser) -> None:
-    """Add --kubeconfig, --context and --namespace."""
+def add_connection_flags(parser: argparse.ArgumentParser, *, namespaced: bool = True) -> None:
+    """Add --kubeconfig and --context, and --namespace where objects have one."""
     group = parser.add_argument_group("cluster")
-    group.add_argument("--kubeconfig", metavar="FILE", help=KUBECONFIG_HELP)
-    group.add_argument("--context", help=CONTEXT_HELP)
-    group.add_argument("-n", "--namespace", help="default: the context's")
+    group.add_argument(
+        "--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, in-cluster, ~/.kube/config"
+    )
+    group.add_argument("--context", help="context of the kubeconfig; default: its current one")
+    if namespaced:
+        group.add_argument("-n", "--namespace", help="default: the context's")
 
 
 def load_config(arguments: argparse.Namespace) -> ClientConfig:

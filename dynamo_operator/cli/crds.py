@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     apply_parser = subcommands.add_parser(
         "apply", help="create or update them", description=__doc__
     )
-    add_connection_flags(apply_parser)
+    add_connection_flags(apply_parser, namespaced=False)
     apply_parser.set_defaults(run=run_apply)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import io
+import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,29 +14,35 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from dynamo_operator.api.conditions import ConditionType, find_condition
+from dynamo_operator.api.schema import COUNT
+from dynamo_operator.api.sku_catalog import SKUS
 from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentCandidate,
     DynamoGraphDeploymentRequest,
     DynamoGraphDeploymentRun,
     RunPhase,
 )
-from dynamo_operator.cli.candidates import candidate_chart, candidate_table
+from dynamo_operator.cli.candidates import candidate_table
+from dynamo_operator.cli.chart import candidate_chart
 from dynamo_operator.cli.errors import USAGE, CliError
-from dynamo_operator.cli.local import GPU_LABELS, image_map, install_planner, operated
+from dynamo_operator.cli.local import GPU_LABELS, image_map, operated
 from dynamo_operator.cli.logs import add_log_flags, configure_logs
+from dynamo_operator.cli.planner import install_planner, listed_versions
 from dynamo_operator.cli.progress import ProgressLine, describe
 from dynamo_operator.cli.request import submit
 from dynamo_operator.local_cluster.cluster import (
     ClusterOptions,
-    LocalCluster,
     local_cluster,
     remove_abandoned,
 )
+from dynamo_operator.planner.environment import PlannerEnvironment
+from dynamo_operator.planner.model_cache import is_hub_reachable
 from dynamo_operator.runtime.client import Client
 from informers.objects import ObjectKey
 
 _NAME = "demo"
 _NAMESPACE = "default"
+_MOST_GPUS = COUNT["maximum"]
 _LOOK_SECONDS = 0.5
 _DIRECTORY_PREFIX = "dynamo-operator-demo-"
 _RESULTS = ("audit.jsonl", "best.yaml", "candidates.svg", "kubeconfig")
@@ -50,11 +57,23 @@ _SHORT_SEARCH: dict[str, Any] = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add what `demo` takes."""
-    parser.add_argument("--model", default="meta-llama/Meta-Llama-3.1-8B")
-    parser.add_argument("--sku", default="h200_sxm", help="GPU product of the catalogue")
-    parser.add_argument("--budget", type=int, default=8, help="the most GPUs of a candidate")
+    parser.add_argument(
+        "--model", type=_model, default="meta-llama/Meta-Llama-3.1-8B", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--sku",
+        choices=SKUS,
+        default="h200_sxm",
+        metavar="SKU",
+        help="GPU product, one of %(choices)s; default: %(default)s",
+    )
+    parser.add_argument(
+        "--budget", type=_gpus, default=8, help="the most GPUs of a candidate; default: %(default)s"
+    )
     parser.add_argument("--full", action="store_true", help="the default search: many minutes")
-    parser.add_argument("--keep", action="store_true", help="leave the cluster up to look around")
+    parser.add_argument(
+        "--keep", action="store_true", help="say how to look around, and leave the cluster up"
+    )
     parser.add_argument(
         "--output", type=Path, default=Path("demo-output"), help="where the results are written"
     )
@@ -66,12 +85,9 @@ async def run_demo(arguments: argparse.Namespace) -> int:
     """Search, show, and leave nothing behind but the results."""
     configure_logs(arguments)
     output = _output_directory(arguments.output)
-    planner = await asyncio.to_thread(install_planner, print)
-    versions = ", ".join(f"{name} {version}" for name, version in planner.versions.items())
-    print(f"planner: {versions}")
-    offline = arguments.model in planner.models
-    if offline:
-        print(f"model configuration of {arguments.model}: AISimulate's own copy, no hub is asked")
+    planner = await install_planner()
+    print(f"planner: {listed_versions(planner)}")
+    offline = await _needs_no_hub(arguments.model, planner)
     remove_abandoned(Path(tempfile.gettempdir()), f"{_DIRECTORY_PREFIX}*")
     with tempfile.TemporaryDirectory(prefix=_DIRECTORY_PREFIX) as directory:
         options = ClusterOptions(
@@ -82,13 +98,28 @@ async def run_demo(arguments: argparse.Namespace) -> int:
         )
         async with local_cluster(options) as cluster, operated(cluster):
             print(f"cluster: {cluster.https.url}, one node, audit log {output / 'audit.jsonl'}")
+            if arguments.keep:
+                _tell_how_to_look_around(cluster.kubeconfig(path=output / "kubeconfig"))
             run = await _search(cluster.client, arguments)
             candidates = await _candidates(cluster.client, run)
-            _report(run, candidates, output)
+            _report(arguments, run, candidates, output)
             if arguments.keep:
                 arguments.ends_on_signal = True  # from here on it is the way to end
-                await _stay(cluster, output)
+                print("\nThe cluster stays up until Ctrl-C.", flush=True)
+                await asyncio.Event().wait()
     return 0
+
+
+def _model(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty; name a model as the Hugging Face hub does")
+    return text
+
+
+def _gpus(text: str) -> int:
+    if text.isdecimal() and 1 <= int(text) <= _MOST_GPUS:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of GPUs from 1 to {_MOST_GPUS}")
 
 
 def _output_directory(path: Path) -> Path:
@@ -102,7 +133,40 @@ def _output_directory(path: Path) -> Path:
         raise CliError(f"--output {path}: is no directory", exit_code=USAGE) from None
     except OSError as error:
         raise CliError(f"--output {path}: {error.strerror}", exit_code=USAGE) from None
+    if not os.access(output, os.W_OK | os.X_OK):
+        raise CliError(f"--output {path}: no permission to write in it", exit_code=USAGE)
     return output
+
+
+async def _needs_no_hub(model: str, planner: PlannerEnvironment) -> bool:
+    """Say where the model's configuration comes from.
+
+    Raises:
+        CliError: it could come only from the hub, which is out of reach.
+    """
+    if model in planner.models:
+        print(f"model configuration of {model}: AISimulate's own copy, no hub is asked")
+        return True
+    if not await asyncio.to_thread(is_hub_reachable, os.environ):
+        raise CliError(
+            f"--model {model}: AISimulate ships no configuration of it and the Hugging Face hub is"
+            " out of reach; `dynamo-operator planner status` lists the models that it ships",
+            exit_code=USAGE,
+        )
+    print(f"model configuration of {model}: AISimulate ships none, the Hugging Face hub is asked")
+    return False
+
+
+def _tell_how_to_look_around(kubeconfig: Path) -> None:
+    print(
+        f"to look around, from now on, in another shell:\n"
+        f"  export KUBECONFIG={kubeconfig}\n"
+        f"  kubectl get dynamo\n"
+        f"  kubectl describe dgdr {_NAME}\n"
+        f"  kubectl get jobs,pods,configmaps\n"
+        f"  kubectl logs -c planner -l nvidia.com/dgdr-run-uid --tail=20",
+        flush=True,
+    )
 
 
 def request_manifest(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -132,22 +196,28 @@ async def _search(client: Client, arguments: argparse.Namespace) -> DynamoGraphD
         run = None
         if active is not None:
             run = await client.find(DynamoGraphDeploymentRun, ObjectKey(key.namespace, active.name))
+        if failure := _failure(request, run):
+            line.end()
+            raise CliError(failure)
         line.show(describe(request, run))
-        accepted = find_condition(request.status.conditions, ConditionType.ACCEPTED)
-        if accepted is not None and accepted.status == "False":
+        if run is not None and run.status.phase == RunPhase.SUCCEEDED:
             line.end()
-            raise CliError(f"{accepted.reason}: {accepted.message}")
-        if run is not None and run.status.phase in (RunPhase.SUCCEEDED, RunPhase.FAILED):
-            line.end()
-            return _require_success(run)
+            return run
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-def _require_success(run: DynamoGraphDeploymentRun) -> DynamoGraphDeploymentRun:
+def _failure(
+    request: DynamoGraphDeploymentRequest, run: DynamoGraphDeploymentRun | None
+) -> str | None:
+    """Return why there is no result and will be none."""
+    accepted = find_condition(request.status.conditions, ConditionType.ACCEPTED)
+    if accepted is not None and accepted.status == "False":
+        return f"{accepted.reason}: {accepted.message}"
+    if run is None or run.status.phase != RunPhase.FAILED:
+        return None
     completed = find_condition(run.status.conditions, ConditionType.COMPLETED)
-    if run.status.phase == RunPhase.SUCCEEDED or completed is None:
-        return run
-    raise CliError(f"Run {run.key.name}: {completed.reason}: {completed.message}")
+    why = f"{completed.reason}: {completed.message}" if completed else RunPhase.FAILED
+    return f"Run {run.key.name}: {why}"
 
 
 async def _candidates(
@@ -162,6 +232,7 @@ async def _candidates(
 
 
 def _report(
+    arguments: argparse.Namespace,
     run: DynamoGraphDeploymentRun,
     candidates: list[DynamoGraphDeploymentCandidate],
     output: Path,
@@ -174,7 +245,8 @@ def _report(
     best = output / "best.yaml"
     best.write_text(_yaml(graph_manifest(candidates[0])), encoding="utf-8")
     chart = output / "candidates.svg"
-    chart.write_text(candidate_chart(candidates), encoding="utf-8")
+    title = f"{arguments.model} on {arguments.sku}"
+    chart.write_text(candidate_chart(candidates, title=title), encoding="utf-8")
     print(f"\nbest deployment: {best}\nchart: {chart}")
 
 
@@ -187,20 +259,6 @@ def graph_manifest(candidate: DynamoGraphDeploymentCandidate) -> dict[str, Any]:
         "metadata": {"name": _NAME},
         "spec": spec,
     }
-
-
-async def _stay(cluster: LocalCluster, output: Path) -> None:
-    kubeconfig = cluster.kubeconfig(path=output / "kubeconfig")
-    print(
-        f"\nThe cluster stays up until Ctrl-C. In another shell:\n"
-        f"  export KUBECONFIG={kubeconfig}\n"
-        f"  kubectl get dynamo\n"
-        f"  kubectl describe dgdr {_NAME}\n"
-        f"  kubectl get jobs,pods,configmaps\n"
-        f"  kubectl logs -c planner -l nvidia.com/dgdr-run-uid --tail=20",
-        flush=True,
-    )
-    await asyncio.Event().wait()
 
 
 def _yaml(document: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -28,7 +28,6 @@ from dynamo_operator.local_cluster.cluster import LocalCluster
 from dynamo_operator.local_cluster.images import ImageEnvironment, ImageMap
 from dynamo_operator.local_cluster.node_agent import gpu_labels
 from dynamo_operator.planner.environment import PlannerEnvironment
-from dynamo_operator.planner.install import install
 from dynamo_operator.runtime.builtin_kinds import (
     ClusterRole,
     ClusterRoleBinding,
@@ -38,14 +37,11 @@ from dynamo_operator.runtime.builtin_kinds import (
 from dynamo_operator.runtime.client import Client
 
 _OPERATOR_USER_ID = 65532
+# How whoever starts the cluster reaches the Hugging Face hub, which its containers then do, too.
+_HUB_VARIABLES = ("HF_ENDPOINT", "HF_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
 GPU_LABELS = gpu_labels("NVIDIA-H200", 8, 143771)
 """The node claims to have eight H200; only the search's bookkeeping ever looks at them."""
-
-
-def install_planner(report: Callable[[str], None]) -> PlannerEnvironment:
-    """Return the planner environment, made now if it is not there."""
-    return install(os.environ, report=report)
 
 
 def image_map(planner: PlannerEnvironment, *, offline: bool) -> ImageMap:
@@ -55,7 +51,10 @@ def image_map(planner: PlannerEnvironment, *, offline: bool) -> ImageMap:
         planner: the environment with the real AISimulate.
         offline: whether the model configurations that AISimulate ships take the hub's place.
     """
-    variables = {**planner.variables, **(planner.offline_variables() if offline else {})}
+    variables = {
+        **planner.variables,
+        **(planner.offline_variables() if offline else _hub_variables()),
+    }
     environment = ImageEnvironment.for_python(
         planner.python,
         environment=variables,
@@ -63,6 +62,11 @@ def image_map(planner: PlannerEnvironment, *, offline: bool) -> ImageMap:
         user=PLANNER_USER_ID,
     )
     return ImageMap({PUBLIC_PLANNER_IMAGE: environment, **operator_image()})
+
+
+def _hub_variables() -> dict[str, str]:
+    names = (*_HUB_VARIABLES, *map(str.lower, _HUB_VARIABLES))
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def operator_image() -> dict[str, ImageEnvironment]:

@@ -11,7 +11,7 @@ from dynamo_operator.cli.connection import add_connection_flags, connect
 from dynamo_operator.cli.errors import USAGE, CliError
 from dynamo_operator.cli.manifests import read_manifests
 from dynamo_operator.runtime.client import Client
-from dynamo_operator.runtime.client.errors import AlreadyExistsError
+from dynamo_operator.runtime.client.errors import AlreadyExistsError, ApiError
 from informers.objects import ObjectKey
 
 _TYPE = DynamoGraphDeploymentRequest.resource_type
@@ -64,8 +64,10 @@ async def run_submit(arguments: argparse.Namespace) -> int:
         raise CliError("\n".join(problems), exit_code=USAGE)
     async with connect(arguments) as client:
         for manifest in manifests:
-            namespace = arguments.namespace
-            key, verb = await submit(client, manifest, namespace=namespace)
+            try:
+                key, verb = await submit(client, manifest, namespace=arguments.namespace)
+            except ApiError as error:
+                raise CliError(f"{manifest['metadata']['name']}: {error.message}") from error
             print(f"{_TYPE.plural}.{_TYPE.group}/{key.name} {verb}")
     return 0
 

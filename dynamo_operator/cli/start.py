@@ -11,7 +11,7 @@ import structlog
 from pydantic import ValidationError
 
 from dynamo_operator.app import OperatorSettings, build_manager
-from dynamo_operator.cli.connection import CONTEXT_HELP, KUBECONFIG_HELP, load_config
+from dynamo_operator.cli.connection import add_connection_flags, load_config
 from dynamo_operator.cli.errors import USAGE, CliError
 from dynamo_operator.cli.logs import add_log_flags, configure_logs
 from dynamo_operator.cli.settings import (
@@ -32,9 +32,7 @@ _log = structlog.get_logger(__name__)
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add what `start` takes."""
-    cluster = parser.add_argument_group("cluster")
-    cluster.add_argument("--kubeconfig", metavar="FILE", help=KUBECONFIG_HELP)
-    cluster.add_argument("--context", help=CONTEXT_HELP)
+    add_connection_flags(parser, namespaced=False)
     add_settings_flags(parser)
     add_log_flags(parser)
     parser.set_defaults(run=run_start, ends_on_signal=True)

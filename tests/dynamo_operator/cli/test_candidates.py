@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import re
-from xml.etree import ElementTree
 
 from dynamo_operator.api.labels import CANDIDATE_ID_LABEL
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentCandidate
-from dynamo_operator.cli.candidates import candidate_chart, candidate_table
+from dynamo_operator.cli.candidates import candidate_table
 
 AGGREGATED = DynamoGraphDeploymentCandidate.new(
     "a",
@@ -75,16 +74,5 @@ def test_the_table_ranks_candidates_and_says_how_they_are_built():
     ]
 
 
-def test_the_chart_is_svg_with_one_point_for_each_candidate():
-    chart = ElementTree.fromstring(candidate_chart([AGGREGATED, DISAGGREGATED]))
-
-    points = chart.findall("{http://www.w3.org/2000/svg}circle")
-    assert [point[0].text for point in points] == [
-        "1: aggregated vllm 2 x tp4",
-        "2: disaggregated sglang prefill 2 x tp1 + decode 1 x tp4 ep8",
-    ]
-
-
-def test_nothing_to_show_is_a_header_and_an_empty_chart():
+def test_nothing_to_show_is_a_header():
     assert candidate_table([]).splitlines()[0].startswith("RANK")
-    assert "<circle" not in candidate_chart([])

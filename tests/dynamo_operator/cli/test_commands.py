@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import aiohttp
@@ -129,6 +131,13 @@ async def test_the_operator_works_against_a_kubeconfig_and_ends_on_sigterm():
         pytest.param(["start"], 2, "(--operator-image, ", id="missing setting"),
         pytest.param(["cluster", "--port=99999"], 2, "'99999' is no port", id="port"),
         pytest.param(["crds", "apply", "--context", "x"], 1, "x", id="context"),
+        pytest.param(
+            ["crds", "apply", "-n", "x"], 2, "unrecognized arguments: -n", id="no namespace"
+        ),
+        pytest.param(["demo", "--budget=0"], 2, "--budget: '0' is no number of GPUs", id="budget"),
+        pytest.param(["demo", "--budget=8x"], 2, "--budget: '8x' is no number", id="no number"),
+        pytest.param(["demo", "--sku=h300"], 2, "--sku: invalid choice: 'h300'", id="sku"),
+        pytest.param(["demo", "--model="], 2, "--model: is empty", id="model"),
         pytest.param(["frobnicate"], 2, "invalid choice", id="command"),
     ],
 )
@@ -138,6 +147,66 @@ async def test_a_wrong_call_is_one_line_and_no_traceback(words, code, message):
     assert found == code
     assert message in errors
     assert "Traceback" not in errors
+
+
+async def test_a_refused_request_is_named_with_the_words_of_the_server(tmp_path: Path):
+    file = tmp_path / "request.yaml"
+    file.write_text(
+        "{apiVersion: nvidia.com/v1beta2, kind: DynamoGraphDeploymentRequest,"
+        " metadata: {name: llama},"
+        " spec: {model: {name: Org/M-8B}, hardware: {gpu: {budget: 0}}}}"
+    )
+    async with Cluster.start(mode="http", crds=custom_resource_definitions()) as cluster:
+        code, _, errors = await command(
+            *("request", "submit", "-f", str(file), "--kubeconfig", str(cluster.kubeconfig()))
+        )
+
+    assert code == 1
+    assert errors.startswith("dynamo-operator: llama: DynamoGraphDeploymentRequest")
+    assert "spec.hardware.gpu.budget" in errors
+    assert "/apis/" not in errors
+    assert len(errors.splitlines()) == 1
+
+
+def test_an_interrupt_while_a_command_is_imported_ends_it_without_a_traceback(monkeypatch):
+    class Interrupt(MetaPathFinder):
+        def find_spec(self, name, path, target=None):
+            if name == "dynamo_operator.cli.commands":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "dynamo_operator.cli.commands", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupt(), *sys.meta_path])
+
+    assert main(["demo"]) == 130
+
+
+async def test_next_to_nothing_is_imported_before_interrupts_are_caught():
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        "import sys, dynamo_operator.cli.__main__;"
+        " sys.exit(bool({'asyncio', 'argparse', 'pydantic', 'aiohttp'} & set(sys.modules)))",
+    )
+
+    assert await process.wait() == 0
+
+
+async def test_the_status_of_a_planner_names_an_interpreter_that_is_not_there(tmp_path: Path):
+    python = str(tmp_path / "python")
+    code, _, errors = await command("planner", "status", "--python", python)
+
+    assert code == 1
+    assert errors == f"dynamo-operator: --python {python}: no such interpreter\n"
+
+
+def test_a_file_that_cannot_be_written_is_named_before_the_reason(monkeypatch, capsys):
+    def configure(parser):
+        raise PermissionError(errno.EACCES, "Permission denied", "/lab/audit.jsonl")
+
+    monkeypatch.setattr("dynamo_operator.cli.cluster.configure", configure)
+
+    assert main(["cluster"]) == 1
+    assert capsys.readouterr().err == "dynamo-operator: /lab/audit.jsonl: Permission denied\n"
 
 
 async def test_help_keeps_the_names_of_kinds_and_programs_as_they_are_written():

@@ -1,0 +1,104 @@
+"""The commands, and how each of them ends."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from importlib.metadata import version
+
+from dynamo_operator.cli.errors import FAILURE, CliError
+from dynamo_operator.runtime.client.errors import ClientError
+from informers.errors import InformerError
+
+_EXIT_TERMINATED = 143
+
+# What the extra `local` brings, which the commands with a cluster of their own need.
+_LOCAL_MODULES = ("cel", "cryptography", "jsonschema_rs")
+
+# Each is the module of its name in this package, imported only when it is asked for: a command does
+# not pay for what the others need.
+COMMANDS = {
+    "start": "run the operator, in a cluster or against a kubeconfig",
+    "demo": "search for the best deployment of a model on an embedded cluster",
+    "cluster": "run an embedded cluster of one node",
+    "planner": "the real AISimulate, installed for local runs",
+    "request": "work with DynamoGraphDeploymentRequests",
+    "crds": "install our CustomResourceDefinitions",
+}
+
+
+def run(words: Sequence[str]) -> int:
+    """Run one command and return its exit code; what went wrong is said in a line.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted, and has ended in order.
+    """
+    debug = False
+    try:
+        parsed = _parser(words).parse_args(words)
+        debug = parsed.debug
+        return asyncio.run(_until_signalled(parsed))
+    except ModuleNotFoundError as error:
+        if debug or error.name not in _LOCAL_MODULES:
+            raise
+        need = f"{error.name} is not installed: pip install 'dynamo-operator[local]'"
+        print(f"dynamo-operator: {need}", file=sys.stderr)
+        return FAILURE
+    except (CliError, ClientError, InformerError, OSError, ValueError) as error:
+        if debug:
+            raise
+        for line in _told(error).splitlines() or [type(error).__name__]:
+            print(f"dynamo-operator: {line}", file=sys.stderr)
+        return error.exit_code if isinstance(error, CliError) else FAILURE
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+async def _until_signalled(parsed: argparse.Namespace) -> int:
+    """Run the command; SIGTERM cancels it as SIGINT does, so that it ends in order."""
+    task = asyncio.current_task()
+    assert task is not None  # a coroutine run by asyncio.run always is a task
+    terminated = asyncio.Event()
+
+    def terminate() -> None:
+        terminated.set()
+        task.cancel()
+
+    with suppress(NotImplementedError):  # a loop without signals, as on Windows
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+    try:
+        code: int = await parsed.run(parsed)
+    except asyncio.CancelledError:
+        if parsed.ends_on_signal:
+            return 0
+        if terminated.is_set():
+            return _EXIT_TERMINATED
+        raise
+    return code
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dynamo-operator",
+        description="Search for the best deployment of a model, on Kubernetes.",
+    )
+    parser.add_argument("--version", action="version", version=version("dynamo-operator"))
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    parser.set_defaults(ends_on_signal=False)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    chosen = next((word for word in words if not word.startswith("-")), "")
+    for name, summary in COMMANDS.items():
+        sentence = f"{summary[0].upper()}{summary[1:]}."
+        command = commands.add_parser(name, help=summary, description=sentence)
+        if name == chosen:
+            import_module(f"dynamo_operator.cli.{name}").configure(command)
+    return parser
