@@ -14,7 +14,8 @@ command itself.
 Root file system: a tmpfs whose directories are overlays of the host's (what the container writes
 there stays in memory and goes with it), a private /tmp and /run, a minimal /dev, its own /proc.
 Hidden directories are empty but for the paths that the image's environment needs. Then the volumes
-are bound, and the host's tree is let go.
+are bound, those paths once more over a scratch volume that covers them, and the host's tree is let
+go.
 
 Signals to the supervisor: STOP_SIGNAL is passed on to the command; KILL_SIGNAL kills the container
 and is answered by the supervisor's exit once no process is left. The exit status is the command's,
@@ -30,6 +31,7 @@ import errno
 import json
 import os
 import signal
+import stat
 import sys
 from typing import Any, NoReturn
 
@@ -130,6 +132,7 @@ class _Root:
         self._mount_points = mount_points()
         self._pieces: list[str] = []
         self._targets = [m["target"] for m in spec["mounts"]] + spec["hidden"]
+        self._places = _places(spec["readable"])
 
     def enter(self) -> None:
         mount("none", "/", flags=_MS_REC | _MS_PRIVATE)
@@ -202,10 +205,10 @@ class _Root:
                 continue
             mount("tmpfs", target, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
             self._pieces.append(hidden)
-        for path in sorted({os.path.realpath(path) for path in self._spec["readable"]}):
-            target = self._path + path
-            if os.path.exists(path) and not os.path.exists(target):
-                _make_mount_point(target, directory=os.path.isdir(path))
+        for place, path in self._places.items():
+            target = self._path + place
+            if not os.path.exists(target):
+                _make_place(self._path, place[1:], directory=os.path.isdir(path))
                 _bind(path, target, read_only=True)
 
     def _pivot(self) -> None:
@@ -228,9 +231,15 @@ class _Root:
         mount("tmpfs", "/dev/shm", "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=1777")
 
     def _mount_volume(self, entry: dict[str, Any]) -> None:
-        source = _HOST + entry["source"]
-        _make_mount_point(entry["target"], directory=os.path.isdir(source))
-        _bind(source, entry["target"], read_only=entry["read_only"])
+        source, target = _HOST + entry["source"], entry["target"]
+        covered = [p for p in self._places if entry["is_scratch"] and p.startswith(f"{target}/")]
+        for place in covered:
+            is_directory = os.path.isdir(_HOST + self._places[place])
+            _make_place(source, place[len(target) + 1 :], directory=is_directory)
+        _make_mount_point(target, directory=os.path.isdir(source))
+        _bind(source, target, read_only=entry["read_only"])
+        for place in covered:
+            _bind(_HOST + self._places[place], place, read_only=True)
 
 
 def mount_points() -> set[str]:
@@ -258,6 +267,57 @@ def _make_mount_point(path: str, *, directory: bool) -> None:
     os.makedirs(path if directory else os.path.dirname(path), mode=0o755, exist_ok=True)
     if not directory:
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+
+
+def _places(readable: list[str]) -> dict[str, str]:
+    """Map where the image's paths are to be seen to what lies there; the outermost of each.
+
+    A path that leads through links is seen under both names, the real one first.
+    """
+    places = {
+        place: os.path.realpath(path)
+        for path in readable
+        if os.path.exists(path)
+        for place in (os.path.abspath(path), os.path.realpath(path))
+    }
+    order = sorted(places, key=lambda place: (place != places[place], place))
+    return {p: places[p] for p in order if not any(p.startswith(f"{o}/") for o in places)}
+
+
+def _make_place(parent_path: str, place: str, *, directory: bool) -> None:
+    """Make a mount point below a directory, following no link that others may have put there.
+
+    What is made is as open as the directory that it is made in, so that whoever may write there may
+    write beside the mount point.
+    """
+    *parents, name = place.split("/")
+    parent = os.open(parent_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in [*parents, name] if directory else parents:
+            inner = _open_made(parent, part)
+            os.close(parent)
+            parent = inner
+        if not directory:
+            with contextlib.suppress(FileExistsError):
+                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+                os.close(os.open(name, flags, 0o644, dir_fd=parent))
+    except OSError as error:
+        raise OSError(error.errno, f"make mount point {place}: {error.strerror}") from error
+    finally:
+        os.close(parent)
+
+
+def _open_made(parent: int, name: str) -> int:
+    is_new = True
+    try:
+        os.mkdir(name, dir_fd=parent)
+    except FileExistsError:
+        is_new = False
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    made = os.open(name, flags, dir_fd=parent)
+    if is_new:
+        os.fchmod(made, stat.S_IMODE(os.fstat(parent).st_mode))
+    return made
 
 
 def _escaped(path: str) -> str:

@@ -36,11 +36,20 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A host file or directory shown inside the container."""
+    """A host file or directory shown inside the container.
+
+    Args:
+        source: on the host.
+        target: in the container.
+        read_only: whether the container may only read it.
+        is_scratch: whether it begins empty and goes with the Pod, so that mount points may be made
+            in it: what the image reads below `target` stays in sight.
+    """
 
     source: str
     target: str
     read_only: bool = False
+    is_scratch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,7 @@ class RootView:
     Args:
         scratch: a directory to build it on.
         hidden: directories shown empty, but for what `readable` names in them.
-        readable: paths shown wherever they are.
+        readable: paths shown wherever they are, unless a mount that is not scratch covers them.
         read_only: whether everything but the mounts is read-only.
         mounts: the volumes.
     """

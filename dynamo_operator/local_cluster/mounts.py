@@ -176,7 +176,9 @@ def _mounts(
         if inner:
             source = _sub_path(source, inner)
         read_only = bool(entry.get("readOnly")) or volumes.is_read_only(pod, entry["name"])
-        mounts.append(Mount(str(source), entry["mountPath"].rstrip("/"), read_only))
+        target = entry["mountPath"].rstrip("/")
+        is_scratch = volumes.is_scratch(pod, entry["name"])
+        mounts.append(Mount(str(source), target, read_only, is_scratch))
     return tuple(sorted(mounts, key=lambda mount: mount.target.count("/")))
 
 

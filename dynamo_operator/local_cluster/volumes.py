@@ -99,6 +99,14 @@ class PodVolumes:
         claim = volume.get("persistentVolumeClaim") or {}
         return _is_written(volume) or bool(claim.get("readOnly"))
 
+    def is_scratch(self, pod: Mapping[str, Any], name: str) -> bool:
+        """Whether a volume begins empty and goes with the Pod.
+
+        Raises:
+            VolumeError: the Pod has no such volume.
+        """
+        return "emptyDir" in _volume(pod, name)
+
     async def set_up(self, pod: Mapping[str, Any]) -> None:
         """Make every volume; safe to repeat.
 

@@ -1,6 +1,8 @@
 import asyncio
 import os
 import signal
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -252,6 +254,100 @@ async def test_hidden_directories_show_only_what_is_readable(tmp_path, namespace
     _, lines = await run(tmp_path, f"cd {home} && find . -type f", isolation=namespaces, root=root)
 
     assert lines == [("stdout", "./python/bin/file")]
+
+
+@pytest.fixture
+def image():
+    """What an image reads, below /tmp; next to it a link to its parent."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        image = Path(directory, "image", "python")
+        image.mkdir(parents=True)
+        (image / "file").write_text("image")
+        Path(directory, "link").symlink_to(image.parent)
+        yield image
+
+
+@pytest.fixture
+def scratch(tmp_path):
+    """A scratch volume for /tmp."""
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "scratch").chmod(0o777)
+    return Mount(str(tmp_path / "scratch"), "/tmp", is_scratch=True)
+
+
+def below_tmp(mounts, *readable):
+    return {"mounts": mounts, "readable": tuple(map(str, readable))}
+
+
+@pytest.mark.parametrize("mounted", [False, True], ids=["private /tmp", "volume on /tmp"])
+async def test_what_the_image_reads_below_tmp_stays_in_sight(
+    tmp_path, namespaces, image, scratch, mounted
+):
+    root = below_tmp((scratch,) if mounted else (), image)
+    script = f"cat {image}/file && touch /tmp/x {image.parent}/beside && touch {image}/x"
+
+    for _ in range(2):  # the second finds what the first left in the volume
+        _, lines = await run(tmp_path, script, isolation=namespaces, root=root, uid=1234, gid=1234)
+
+        assert ("stdout", "image") in lines
+        assert [text for stream, text in lines if stream == "stderr"] == [
+            f"touch: cannot touch '{image}/x': Read-only file system"
+        ]
+        (tmp_path / "0.log").unlink()
+    assert [path.name for path in image.iterdir()] == ["file"]
+    assert (tmp_path / "scratch" / "x").exists() is mounted
+
+
+async def test_an_image_is_seen_under_the_name_that_it_was_given(
+    tmp_path, namespaces, image, scratch
+):
+    file = image.parent.parent / "link" / "python" / "file"
+
+    _, lines = await run(
+        tmp_path, f"cat {file}", isolation=namespaces, root=below_tmp((scratch,), file)
+    )
+
+    assert lines == [("stdout", "image")]
+
+
+async def test_a_volume_inside_the_covered_part_still_counts(tmp_path, namespaces, image, scratch):
+    (image / "data").mkdir()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "file").write_text("volume")
+    mounts = (scratch, Mount(str(tmp_path / "data"), f"{image}/data"))
+
+    _, lines = await run(
+        tmp_path,
+        f"cat {image}/file {image}/data/file",
+        isolation=namespaces,
+        root=below_tmp(mounts, image),
+    )
+
+    assert lines == [("stdout", "imagevolume")]
+
+
+async def test_a_volume_of_anything_else_hides_the_image_and_is_left_as_it_is(
+    tmp_path, namespaces, image, scratch
+):
+    claim = Mount(scratch.source, "/tmp")
+
+    code, _ = await run(
+        tmp_path, f"test ! -e {image}", isolation=namespaces, root=below_tmp((claim,), image)
+    )
+
+    assert code == 0
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+async def test_a_link_in_a_volume_leads_nothing_out_of_it(tmp_path, namespaces, image, scratch):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "scratch" / image.parts[2]).symlink_to(f"/.host{outside}")
+
+    with pytest.raises(StartError, match="make mount point"):
+        await run(tmp_path, "true", isolation=namespaces, root=below_tmp((scratch,), image))
+
+    assert list(outside.iterdir()) == []
 
 
 async def test_processes_see_only_their_own(tmp_path, namespaces):

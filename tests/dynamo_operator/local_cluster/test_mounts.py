@@ -81,9 +81,9 @@ def test_outer_mounts_come_before_inner_ones(tmp_path):
 
     assert launch.root.mounts == (
         Mount(f"{tmp_path}/main/hosts", "/etc/hosts"),
-        Mount(f"{tmp_path}/volumes/v", "/data"),
+        Mount(f"{tmp_path}/volumes/v", "/data", is_scratch=True),
         Mount(f"{tmp_path}/main/termination-log", "/dev/termination-log"),
-        Mount(f"{tmp_path}/volumes/v/inner", "/data/a/b", read_only=True),
+        Mount(f"{tmp_path}/volumes/v/inner", "/data/a/b", read_only=True, is_scratch=True),
     )
 
 

@@ -1,7 +1,9 @@
 import os
 import ssl
 import sys
+import tempfile
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -29,7 +31,12 @@ from dynamo_operator.runtime.builtin_kinds import (
 )
 from dynamo_operator.testing.cluster import Cluster
 from informers.objects import ObjectKey
-from tests.dynamo_operator.local_cluster.processes import start_agent, wait_gone, with_word
+from tests.dynamo_operator.local_cluster.processes import (
+    existing,
+    start_agent,
+    wait_gone,
+    with_word,
+)
 
 pytestmark = pytest.mark.node
 
@@ -316,6 +323,41 @@ async def test_a_restricted_container_runs_as_its_user_and_writes_only_to_its_vo
     pod = await ended(cluster, pod)
 
     assert (pod.status["phase"], state_of(pod)["terminated"]["exitCode"]) == ("Succeeded", 0)
+
+
+@pytest.fixture
+def tool():
+    """A command below /tmp."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as home:
+        tool = Path(home, "lab", "bin", "tool")
+        tool.parent.mkdir(parents=True)
+        tool.write_text('#!/bin/sh\necho "$1" > "$HOME/$1" && cat "$HOME/$1"\n')
+        tool.chmod(0o755)
+        yield tool
+
+
+async def test_an_image_below_tmp_works_with_a_volume_on_tmp(cluster, tmp_path, tool):
+    home = tool.parents[2]
+    environment = ImageEnvironment(
+        path=(str(tool.parent),), environment={"HOME": str(home)}, readable=(str(tool.parent),)
+    )
+    mounts = [{"name": "tmp", "mountPath": "/tmp"}]
+    user = {"securityContext": {"runAsUser": 65532}} if ROOT else {}
+    async with node(cluster, tmp_path, images=ImageMap({"lab:1": environment})):
+        pod = await start(
+            cluster,
+            *(
+                {"name": name, "image": "lab:1", "command": ["tool", name], "volumeMounts": mounts}
+                for name in ("a", "b")
+            ),
+            volumes=[{"name": "tmp", "emptyDir": {"sizeLimit": "64Ki"}}],
+            **user,
+        )
+
+        pod = await ended(cluster, pod)
+
+    assert [state_of(pod, name)["terminated"]["exitCode"] for name in ("a", "b")] == [0, 0]
+    assert existing(f"{home}/a", f"{home}/b") == []
 
 
 async def test_deleting_a_pod_terminates_its_processes_and_then_the_object(cluster, agent):
