@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,10 @@ from dynamo_operator.local_cluster.volumes import PodVolumes
 
 _POD_IP = "127.0.0.1"
 _DEFAULT_TERMINATION_LOG = "/dev/termination-log"
+
+
+class UntruePathError(ContainerConfigError):
+    """A file tells a container of a mount path, and mount paths are not true on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,7 @@ def plan_launch(
 
     Raises:
         ContainerConfigError: the container's settings contradict each other.
+        UntruePathError: without namespaces, a mounted file names a mount path.
         VolumeError: a mount names no volume.
     """
     context = _security_context(pod, container)
@@ -108,6 +113,7 @@ def plan_launch(
     environment = dict(variables)
     if machine.isolation is Isolation.NONE:
         rewrite = PathRewriter(mounts)
+        _check_files(pod, container, mounts, volumes, rewrite)
         words = tuple(rewrite(word) for word in words)
         environment = {name: rewrite(value) for name, value in environment.items()}
         working_directory = rewrite(working_directory)
@@ -209,6 +215,45 @@ def _sub_path(source: Path, inner: str) -> Path:
     return path.resolve()
 
 
+def _check_files(
+    pod: Mapping[str, Any],
+    container: Mapping[str, Any],
+    mounts: Sequence[Mount],
+    volumes: PodVolumes,
+    rewrite: PathRewriter,
+) -> None:
+    """Refuse files of ConfigMaps and their like that name a mount path: they cannot be rewritten.
+
+    They are shared by containers that mount the same volumes elsewhere.
+    """
+    written = {
+        entry["mountPath"].rstrip("/")
+        for entry in container.get("volumeMounts") or ()
+        if volumes.is_written(pod, entry["name"])
+    }
+    for mount in mounts:
+        if mount.target not in written:
+            continue
+        for name, path in _visible_files(Path(mount.source)):
+            if named := rewrite.first_named(path.read_text(encoding="utf-8", errors="replace")):
+                raise UntruePathError(
+                    f"container {container['name']}: file {mount.target}{name} names the mount path"
+                    f" {named}, which exists only in a mount namespace; this node has none: that"
+                    " takes root or unprivileged user namespaces"
+                )
+
+
+def _visible_files(source: Path) -> Iterator[tuple[str, Path]]:
+    """What lies in a written volume or at a path in it, by the name after the mount path."""
+    data = source / "..data"
+    root = data.resolve() if data.exists() else source
+    if root.is_file():
+        yield "", root
+    for path in sorted(root.rglob("*")):
+        if path.is_file():
+            yield f"/{path.relative_to(root)}", path
+
+
 def termination_log(directory: Path) -> Path:
     """The file behind a container's terminationMessagePath."""
     return directory / "termination-log"
@@ -222,6 +267,11 @@ class PathRewriter:
         targets = sorted(map(re.escape, self._sources), key=len, reverse=True)
         # A path begins after anything that no path contains, and ends where a name ends.
         self._pattern = re.compile(rf"(?<![\w./-])({'|'.join(targets)})(?![\w.-])")
+
+    def first_named(self, text: str) -> str:
+        """Return the first mount path in the text; empty for none."""
+        found = self._pattern.search(text)
+        return found[1] if found else ""
 
     def __call__(self, text: str) -> str:
         """Return the text with every mount path replaced."""

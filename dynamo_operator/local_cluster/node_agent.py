@@ -161,6 +161,8 @@ class NodeAgent:
             isolation = self._options.isolation
             if isolation is None:
                 isolation = await probe_isolation(self._pods_directory, self._clock)
+                if isolation is Isolation.NONE:
+                    _log.warning("containers are plain processes: no root, no user namespaces")
             async with self._serving():
                 await self._run(isolation)
 

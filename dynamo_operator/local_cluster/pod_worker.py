@@ -24,7 +24,7 @@ from dynamo_operator.local_cluster.container_environment import (
 from dynamo_operator.local_cluster.container_process import Launch
 from dynamo_operator.local_cluster.container_runner import ContainerRunner, RunnerContext
 from dynamo_operator.local_cluster.images import ImageEnvironment, ImageMap
-from dynamo_operator.local_cluster.mounts import Machine, plan_launch
+from dynamo_operator.local_cluster.mounts import Machine, UntruePathError, plan_launch
 from dynamo_operator.local_cluster.pod_status import (
     ContainerStatus,
     PodFailure,
@@ -104,6 +104,7 @@ class PodWorker:
         self._stopping = asyncio.Event()
         self._failure: PodFailure | None = None
         status = pod.status
+        self._was_over = status.get("phase") in ("Succeeded", "Failed")  # before this agent came
         self._start_time = parse_time(status.get("startTime")) or node.clock.now()
         self._volumes = PodVolumes(
             directory / "volumes",
@@ -175,7 +176,7 @@ class PodWorker:
         self._writer.changed()
 
     async def _live(self) -> None:
-        if self._pod.status.get("phase") in ("Succeeded", "Failed"):
+        if self._was_over:
             self._stopping.set()
             self._restore()
             return
@@ -250,9 +251,12 @@ class PodWorker:
         if not self._is_over():
             note = "Pod was active on the node longer than the specified deadline"
             self._record("Normal", "DeadlineExceeded", note)
-            self._failure = PodFailure("DeadlineExceeded", note)
-            await self._stop(self._own_grace())
-            self._writer.changed()
+            await self._fail(PodFailure("DeadlineExceeded", note))
+
+    async def _fail(self, failure: PodFailure) -> None:
+        self._failure = failure
+        await self._stop(self._own_grace())
+        self._writer.changed()
 
     def _is_over(self) -> bool:
         return self._compute_status(self._pod)["phase"] in ("Succeeded", "Failed")
@@ -394,15 +398,19 @@ class PodWorker:
             read=self._read_data,
             allocatable=self._node.allocatable,
         )
-        return plan_launch(
-            pod,
-            container,
-            image=image,
-            variables=variables,
-            volumes=self._volumes,
-            directory=self._directory / "containers" / container["name"],
-            machine=self._node.machine,
-        )
+        try:
+            return plan_launch(
+                pod,
+                container,
+                image=image,
+                variables=variables,
+                volumes=self._volumes,
+                directory=self._directory / "containers" / container["name"],
+                machine=self._node.machine,
+            )
+        except UntruePathError as error:  # no later attempt can go better
+            await self._fail(PodFailure("MountPathsNotSupported", str(error)))
+            raise
 
     async def _read_data(self, kind: str, name: str) -> Mapping[str, bytes] | None:
         key = ObjectKey(self._pod.key.namespace, name)
@@ -433,6 +441,8 @@ class PodWorker:
         self._node.events.record(self._pod, type=type, reason=reason, action=reason, note=note)
 
     def _compute_status(self, pod: Pod) -> dict[str, Any]:
+        if self._was_over:
+            return dict(pod.status)
         return compute_status(
             pod.to_dict(),
             [runner.status for runner in self._init],

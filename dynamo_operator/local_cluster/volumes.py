@@ -99,6 +99,14 @@ class PodVolumes:
         claim = volume.get("persistentVolumeClaim") or {}
         return _is_written(volume) or bool(claim.get("readOnly"))
 
+    def is_written(self, pod: Mapping[str, Any], name: str) -> bool:
+        """Whether a volume's files come from the API server: of a ConfigMap, say.
+
+        Raises:
+            VolumeError: the Pod has no such volume.
+        """
+        return _is_written(_volume(pod, name))
+
     def is_scratch(self, pod: Mapping[str, Any], name: str) -> bool:
         """Whether a volume begins empty and goes with the Pod.
 

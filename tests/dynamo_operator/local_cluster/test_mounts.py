@@ -6,8 +6,14 @@ import pytest
 from dynamo_operator.local_cluster.container_environment import ContainerConfigError
 from dynamo_operator.local_cluster.container_process import Isolation, Mount
 from dynamo_operator.local_cluster.images import ImageEnvironment
-from dynamo_operator.local_cluster.mounts import Machine, PathRewriter, plan_launch
-from dynamo_operator.local_cluster.volumes import PodVolumes, VolumeError, VolumeSources
+from dynamo_operator.local_cluster.mounts import Machine, PathRewriter, UntruePathError, plan_launch
+from dynamo_operator.local_cluster.volumes import (
+    PodVolumes,
+    VolumeError,
+    VolumeFile,
+    VolumeSources,
+    write_atomically,
+)
 from informers.clock import SystemClock
 
 
@@ -66,6 +72,49 @@ def test_without_namespaces_command_args_and_variables_name_host_paths(tmp_path)
     assert launch.command == ("run", "--in", f"{host}/x")
     assert launch.environment["WHERE"] == f"{host}/x"
     assert launch.directory == host
+
+
+def plan_with_file(tmp_path, text, **options):
+    """A container with a ConfigMap on /etc/lab, whose file says this, and an emptyDir on /work."""
+    write_atomically(
+        make(tmp_path / "volumes" / "c"), {"in.yaml": VolumeFile(text.encode(), 0o644)}
+    )
+    mounts = [
+        {"name": "c", "mountPath": "/etc/lab/", **options.pop("mount", {})},
+        {"name": "v", "mountPath": "/work"},
+    ]
+    volumes = [{"name": "v", "emptyDir": {}}, {"name": "c", "configMap": {"name": "c"}}]
+    return plan(tmp_path, {"volumeMounts": mounts}, pod_spec={"volumes": volumes}, **options)
+
+
+def make(directory):
+    directory.mkdir(parents=True)
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("mount", "file"),
+    [
+        ({}, "/etc/lab/in.yaml"),
+        ({"mountPath": "/etc/one.yaml", "subPath": "in.yaml"}, "/etc/one.yaml"),
+    ],
+    ids=["directory", "file"],
+)
+def test_without_namespaces_a_file_that_names_a_mount_path_is_refused(tmp_path, mount, file):
+    with pytest.raises(UntruePathError) as refused:
+        plan_with_file(tmp_path, "dir: /work/out\n", mount=mount, isolation=Isolation.NONE)
+
+    assert str(refused.value) == (
+        f"container main: file {file} names the mount path /work, which exists only in a mount"
+        " namespace; this node has none: that takes root or unprivileged user namespaces"
+    )
+
+
+def test_files_may_name_anything_else_or_have_namespaces(tmp_path):
+    plan_with_file(tmp_path / "a", "dir: /workshop\n", isolation=Isolation.NONE)
+    launch = plan_with_file(tmp_path / "b", "dir: /work/out\n")
+
+    assert Mount(f"{tmp_path}/b/volumes/c", "/etc/lab", read_only=True) in launch.root.mounts
 
 
 def test_outer_mounts_come_before_inner_ones(tmp_path):

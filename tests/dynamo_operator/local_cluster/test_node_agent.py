@@ -325,6 +325,52 @@ async def test_a_restricted_container_runs_as_its_user_and_writes_only_to_its_vo
     assert (pod.status["phase"], state_of(pod)["terminated"]["exitCode"]) == ("Succeeded", 0)
 
 
+async def test_without_namespaces_a_pod_whose_files_name_mount_paths_fails_and_says_why(
+    cluster, tmp_path
+):
+    await cluster.client.create(
+        ConfigMap.new("c", namespace="default", data={"input.yaml": "out: /work/snapshot"})
+    )
+    config = {"name": "config", "mountPath": "/etc/lab"}
+    async with node(cluster, tmp_path, isolation=Isolation.NONE):
+        pod = await start(
+            cluster,
+            sh("true", volumeMounts=[config, {"name": "work", "mountPath": "/work"}]),
+            sh("sleep 60", name="other"),
+            volumes=[
+                {"name": "config", "configMap": {"name": "c"}},
+                {"name": "work", "emptyDir": {}},
+            ],
+        )
+
+        await ended(cluster, pod)
+        said = await cluster.eventually(lambda: notes(cluster, "Failed"))
+
+    message = (
+        "container main: file /etc/lab/input.yaml names the mount path /work, which exists only in"
+        " a mount namespace; this node has none: that takes root or unprivileged user namespaces"
+    )
+    status = (await cluster.client.get(Pod, pod.key)).status
+    assert (status["phase"], status["reason"]) == ("Failed", "MountPathsNotSupported")
+    assert (status["message"], said) == (message, [f"Error: {message}"])
+
+
+async def test_a_new_agent_leaves_the_status_of_a_failed_pod_as_it_is(cluster, tmp_path):
+    async with node(cluster, tmp_path):
+        failed = await start(
+            cluster, sh("sleep 60"), sh("exit 3", name="other"), activeDeadlineSeconds=1
+        )
+        await ended(cluster, failed)
+    before = await cluster.client.get(Pod, failed.key)
+
+    async with node(cluster, tmp_path):
+        await ended(cluster, await start(cluster, sh("true"), name="q"))
+        after = await cluster.client.get(Pod, failed.key)
+
+    assert before.status["reason"] == "DeadlineExceeded"
+    assert after.resource_version == before.resource_version
+
+
 @pytest.fixture
 def tool():
     """A command below /tmp."""
