@@ -132,7 +132,7 @@ def _output_directory(path: Path) -> Path:
     except FileExistsError:
         raise CliError(f"--output {path}: is no directory", exit_code=USAGE) from None
     except OSError as error:
-        raise CliError(f"--output {path}: {error.strerror}", exit_code=USAGE) from None
+        raise CliError(f"--output {error.filename}: {error.strerror}", exit_code=USAGE) from None
     if not os.access(output, os.W_OK | os.X_OK):
         raise CliError(f"--output {path}: no permission to write in it", exit_code=USAGE)
     return output
@@ -191,7 +191,10 @@ async def _search(client: Client, arguments: argparse.Namespace) -> DynamoGraphD
     print(f"submitted DynamoGraphDeploymentRequest {key}: {arguments.model} on {arguments.sku}")
     line = ProgressLine()
     while True:
-        request = await client.get(DynamoGraphDeploymentRequest, key)
+        request = await client.find(DynamoGraphDeploymentRequest, key)
+        if request is None:
+            line.end()
+            raise CliError(f"DynamoGraphDeploymentRequest {key} was deleted")
         active = request.status.active_run_ref
         run = None
         if active is not None:

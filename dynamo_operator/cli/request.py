@@ -11,7 +11,7 @@ from dynamo_operator.cli.connection import add_connection_flags, connect
 from dynamo_operator.cli.errors import USAGE, CliError
 from dynamo_operator.cli.manifests import read_manifests
 from dynamo_operator.runtime.client import Client
-from dynamo_operator.runtime.client.errors import AlreadyExistsError, ApiError
+from dynamo_operator.runtime.client.errors import AlreadyExistsError, ApiError, NotFoundError
 from informers.objects import ObjectKey
 
 _TYPE = DynamoGraphDeploymentRequest.resource_type
@@ -67,7 +67,7 @@ async def run_submit(arguments: argparse.Namespace) -> int:
             try:
                 key, verb = await submit(client, manifest, namespace=arguments.namespace)
             except ApiError as error:
-                raise CliError(f"{manifest['metadata']['name']}: {error.message}") from error
+                raise CliError(f"{manifest['metadata']['name']}: {_refusal(error)}") from error
             print(f"{_TYPE.plural}.{_TYPE.group}/{key.name} {verb}")
     return 0
 
@@ -134,6 +134,15 @@ async def submit(
     replaced = await client.replace(merged, kind=_TYPE)
     changed = replaced["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]
     return _key_of(replaced), "configured" if changed else "unchanged"
+
+
+def _refusal(error: ApiError) -> str:
+    if isinstance(error, NotFoundError) and not error.details:  # no object is meant, but the path
+        return (
+            f"the cluster does not serve {_TYPE.api_version} {_TYPE.kind};"
+            " `dynamo-operator crds apply` installs the kinds"
+        )
+    return " ".join(error.message.split())
 
 
 def _key_of(obj: Mapping[str, Any]) -> ObjectKey:

@@ -21,6 +21,8 @@ from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
 from dynamo_operator.testing.cluster import Cluster
 from tests.reconcilers.search import SPEC
 
+SAMPLES = Path(__file__).parents[3] / "manifests" / "samples"
+
 
 async def command(*words: str) -> tuple[int, str, str]:
     """Run `dynamo-operator WORDS` to its end; return exit code, output and errors."""
@@ -147,6 +149,21 @@ async def test_a_wrong_call_is_one_line_and_no_traceback(words, code, message):
     assert found == code
     assert message in errors
     assert "Traceback" not in errors
+
+
+async def test_a_cluster_without_our_kinds_is_told_apart_from_a_namespace_that_is_missing():
+    sample = str(SAMPLES / "model_only.yaml")
+    async with Cluster.start(mode="http", controllers=("namespaces",)) as cluster:
+        words = ("request", "submit", "-f", sample, "--kubeconfig", str(cluster.kubeconfig()))
+        no_kinds = await command(*words)
+        await command("crds", "apply", *words[-2:])
+        no_namespace = await command(*words, "-n", "lab")
+
+    assert no_kinds[2] == (
+        "dynamo-operator: llama: the cluster does not serve nvidia.com/v1beta2"
+        " DynamoGraphDeploymentRequest; `dynamo-operator crds apply` installs the kinds\n"
+    )
+    assert no_namespace[2] == 'dynamo-operator: llama: namespaces "lab" not found\n'
 
 
 async def test_a_refused_request_is_named_with_the_words_of_the_server(tmp_path: Path):
