@@ -88,6 +88,8 @@ async def run_demo(arguments: argparse.Namespace) -> int:
     planner = await install_planner()
     print(f"planner: {listed_versions(planner)}")
     offline = await _needs_no_hub(arguments.model, planner)
+    for name in _RESULTS:  # of an earlier demo
+        (output / name).unlink(missing_ok=True)
     remove_abandoned(Path(tempfile.gettempdir()), f"{_DIRECTORY_PREFIX}*")
     with tempfile.TemporaryDirectory(prefix=_DIRECTORY_PREFIX) as directory:
         options = ClusterOptions(
@@ -123,16 +125,14 @@ def _gpus(text: str) -> int:
 
 
 def _output_directory(path: Path) -> Path:
-    """Make the directory of the results; those of an earlier demo go."""
+    """Make the directory of the results."""
     output = path.absolute()
     try:
         output.mkdir(parents=True, exist_ok=True)
-        for name in _RESULTS:
-            (output / name).unlink(missing_ok=True)
     except FileExistsError:
         raise CliError(f"--output {path}: is no directory", exit_code=USAGE) from None
     except OSError as error:
-        raise CliError(f"--output {error.filename}: {error.strerror}", exit_code=USAGE) from None
+        raise CliError(f"--output {path}: {error.strerror}", exit_code=USAGE) from None
     if not os.access(output, os.W_OK | os.X_OK):
         raise CliError(f"--output {path}: no permission to write in it", exit_code=USAGE)
     return output

