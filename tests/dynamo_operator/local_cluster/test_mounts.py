@@ -75,13 +75,13 @@ def test_without_namespaces_command_args_and_variables_name_host_paths(tmp_path)
 
 
 def plan_with_file(tmp_path, text, **options):
-    """A container with a ConfigMap on /etc/lab, whose file says this, and an emptyDir on /work."""
+    """A container with a ConfigMap on /etc/lab, whose file says this, and an emptyDir on /scratch."""
     write_atomically(
         make(tmp_path / "volumes" / "c"), {"in.yaml": VolumeFile(text.encode(), 0o644)}
     )
     mounts = [
         {"name": "c", "mountPath": "/etc/lab/", **options.pop("mount", {})},
-        {"name": "v", "mountPath": "/work"},
+        {"name": "v", "mountPath": "/scratch"},
     ]
     volumes = [{"name": "v", "emptyDir": {}}, {"name": "c", "configMap": {"name": "c"}}]
     return plan(tmp_path, {"volumeMounts": mounts}, pod_spec={"volumes": volumes}, **options)
@@ -102,17 +102,17 @@ def make(directory):
 )
 def test_without_namespaces_a_file_that_names_a_mount_path_is_refused(tmp_path, mount, file):
     with pytest.raises(UntruePathError) as refused:
-        plan_with_file(tmp_path, "dir: /work/out\n", mount=mount, isolation=Isolation.NONE)
+        plan_with_file(tmp_path, "dir: /scratch/out\n", mount=mount, isolation=Isolation.NONE)
 
     assert str(refused.value) == (
-        f"container main: file {file} names the mount path /work, which exists only in a mount"
+        f"container main: file {file} names the mount path /scratch, which exists only in a mount"
         " namespace; this node has none: that takes root or unprivileged user namespaces"
     )
 
 
 def test_files_may_name_anything_else_or_have_namespaces(tmp_path):
     plan_with_file(tmp_path / "a", "dir: /workshop\n", isolation=Isolation.NONE)
-    launch = plan_with_file(tmp_path / "b", "dir: /work/out\n")
+    launch = plan_with_file(tmp_path / "b", "dir: /scratch/out\n")
 
     assert Mount(f"{tmp_path}/b/volumes/c", "/etc/lab", read_only=True) in launch.root.mounts
 

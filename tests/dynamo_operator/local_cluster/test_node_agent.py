@@ -268,9 +268,9 @@ async def test_containers_share_volumes_and_see_changes_of_config_maps(cluster, 
         cluster,
         sh(f"touch /var/run/lab/began; {script}", volumeMounts=mounts),
         sh(
-            "until grep -q seen /work/file; do sleep 0.05; done",
+            "until grep -q seen /scratch/file; do sleep 0.05; done",
             name="other",
-            volumeMounts=[{"name": "shared", "mountPath": "/work"}],
+            volumeMounts=[{"name": "shared", "mountPath": "/scratch"}],
         ),
         volumes=[
             {"name": "config", "configMap": {"name": "c"}},
@@ -329,13 +329,13 @@ async def test_without_namespaces_a_pod_whose_files_name_mount_paths_fails_and_s
     cluster, tmp_path
 ):
     await cluster.client.create(
-        ConfigMap.new("c", namespace="default", data={"input.yaml": "out: /work/snapshot"})
+        ConfigMap.new("c", namespace="default", data={"input.yaml": "out: /scratch/snapshot"})
     )
     config = {"name": "config", "mountPath": "/etc/lab"}
     async with node(cluster, tmp_path, isolation=Isolation.NONE):
         pod = await start(
             cluster,
-            sh("true", volumeMounts=[config, {"name": "work", "mountPath": "/work"}]),
+            sh("true", volumeMounts=[config, {"name": "work", "mountPath": "/scratch"}]),
             sh("sleep 60", name="other"),
             volumes=[
                 {"name": "config", "configMap": {"name": "c"}},
@@ -347,7 +347,7 @@ async def test_without_namespaces_a_pod_whose_files_name_mount_paths_fails_and_s
         said = await cluster.eventually(lambda: notes(cluster, "Failed"))
 
     message = (
-        "container main: file /etc/lab/input.yaml names the mount path /work, which exists only in"
+        "container main: file /etc/lab/input.yaml names the mount path /scratch, which exists only in"
         " a mount namespace; this node has none: that takes root or unprivileged user namespaces"
     )
     status = (await cluster.client.get(Pod, pod.key)).status
