@@ -33,6 +33,7 @@ import os
 import signal
 import stat
 import sys
+import warnings  # noqa: F401 - os.execvpe wants it when this Python is out of sight already
 from typing import Any, NoReturn
 
 STOP_SIGNAL = int(signal.SIGTERM)

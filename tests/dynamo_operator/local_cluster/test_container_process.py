@@ -1,11 +1,14 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from dynamo_operator.local_cluster import container_init
 from dynamo_operator.local_cluster.container_init import mount_points
 from dynamo_operator.local_cluster.container_process import (
     Isolation,
@@ -417,3 +420,19 @@ async def test_nothing_stays_mounted(tmp_path, namespaces):
     await run(tmp_path, "true", isolation=namespaces)
 
     assert not [point for point in mount_points() if point.startswith(str(tmp_path))]
+
+
+def test_nothing_is_imported_any_more_once_the_host_is_out_of_sight():
+    program = (
+        "import os, runpy, sys\n"
+        f"runpy.run_path({container_init.__file__!r}, run_name='init')\n"
+        "sys.meta_path.clear()\n"
+        "sys.path_importer_cache.clear()\n"
+        "print(os.get_exec_path({'PATH': '/bin'}))\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert (done.stdout, done.stderr) == ("['/bin']\n", "")
