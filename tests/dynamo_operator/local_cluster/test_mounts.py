@@ -75,7 +75,7 @@ def test_without_namespaces_command_args_and_variables_name_host_paths(tmp_path)
 
 
 def plan_with_file(tmp_path, text, **options):
-    """A container with a ConfigMap on /etc/lab, whose file says this, and an emptyDir on /scratch."""
+    """A container with a ConfigMap on /etc/lab that says this, and an emptyDir on /scratch."""
     write_atomically(
         make(tmp_path / "volumes" / "c"), {"in.yaml": VolumeFile(text.encode(), 0o644)}
     )

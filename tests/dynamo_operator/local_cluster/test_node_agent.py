@@ -347,8 +347,8 @@ async def test_without_namespaces_a_pod_whose_files_name_mount_paths_fails_and_s
         said = await cluster.eventually(lambda: notes(cluster, "Failed"))
 
     message = (
-        "container main: file /etc/lab/input.yaml names the mount path /scratch, which exists only in"
-        " a mount namespace; this node has none: that takes root or unprivileged user namespaces"
+        "container main: file /etc/lab/input.yaml names the mount path /scratch, which exists only"
+        " in a mount namespace; this node has none: that takes root or unprivileged user namespaces"
     )
     status = (await cluster.client.get(Pod, pod.key)).status
     assert (status["phase"], status["reason"]) == ("Failed", "MountPathsNotSupported")
