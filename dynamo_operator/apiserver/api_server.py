@@ -191,6 +191,7 @@ class ApiServer:
                 user_agent=request.headers.get("user-agent", ""),
                 source_address=request.source_address,
                 dry_run=bool(query.texts("dryRun")),
+                annotations=call.annotations if call else {},
             )
         )
 

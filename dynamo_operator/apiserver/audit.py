@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -32,6 +32,7 @@ class AuditEntry:
         stage: ResponseComplete, or ResponseStarted for a watch.
         impersonated_by: who really asked, where headers named another user.
         object_uid: of the object that was read or written, where there was one.
+        annotations: what authorization and admission noted.
     """
 
     audit_id: str
@@ -55,6 +56,7 @@ class AuditEntry:
     user_agent: str
     source_address: str
     dry_run: bool
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_write(self) -> bool:
@@ -94,6 +96,8 @@ class AuditEntry:
                 "subresource": self.subresource,
             }
             event["objectRef"] = {k: v for k, v in reference.items() if v}
+        if self.annotations:
+            event["annotations"] = dict(self.annotations)
         return event
 
     @classmethod
@@ -124,6 +128,7 @@ class AuditEntry:
             user_agent=event.get("userAgent", ""),
             source_address=next(iter(event.get("sourceIPs") or []), ""),
             dry_run="dryRun" in parse_qs(uri.query),
+            annotations=event.get("annotations", {}),
         )
 
 

@@ -56,6 +56,7 @@ class Call:
     Args:
         authorize: raises 403 unless the user may do that (verb, group, plural, namespace, name,
             subresource); handlers ask it about what a request implies beyond its own verb.
+        annotations: what admission tells the audit log.
         object_uid: set by a handler, for the audit log.
     """
 
@@ -68,6 +69,7 @@ class Call:
     world: World
     allowed: Callable[[RequestInfo], bool]
     warnings: list[str] = field(default_factory=list)
+    annotations: dict[str, str] = field(default_factory=dict)
     object_name: str = ""
     object_uid: str = ""
 

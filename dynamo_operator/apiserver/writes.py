@@ -46,6 +46,13 @@ class Admission(Protocol):
         """Return the object to go on with, or raise StatusError."""
 
 
+class ValidatingAdmission(Protocol):
+    """Decides about what is written as it will be stored; `old` is None on create."""
+
+    def validate(self, call: Call, new: Object, old: Object | None) -> None:
+        """Raise StatusError for what may not be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a write did."""
@@ -57,8 +64,11 @@ class Outcome:
 class Writes:
     """The writing verbs, each through the same chain of admission."""
 
-    def __init__(self, admission: Sequence[Admission]) -> None:
+    def __init__(
+        self, admission: Sequence[Admission], validating: Sequence[ValidatingAdmission] = ()
+    ) -> None:
         self._admission = admission
+        self._validating = validating
 
     def create(self, call: Call) -> Response:
         """Answer a POST to a collection."""
@@ -115,6 +125,7 @@ class Writes:
         ]
         if errors:
             raise status.invalid(resource.group, resource.kind, name, errors)
+        self._validate(call, obj, None)
         if world.storage.get(resource.storage_key, call.namespace, name) is not None:
             raise status.already_exists(resource.group, resource.plural, name)
         if not applied:
@@ -156,6 +167,7 @@ class Writes:
         ]
         if errors:
             raise status.invalid(resource.group, resource.kind, call.info.name, errors)
+        self._validate(call, new, old)
         if not applied:
             new = apply.record_update(old, new, resource.strategy.schema, _writer(call))
         call.warnings += resource.strategy.warnings(new, old)
@@ -251,6 +263,10 @@ class Writes:
         for plugin in self._admission:
             new = plugin.admit(call, new, old)
         return new
+
+    def _validate(self, call: Call, new: Object, old: Object | None) -> None:
+        for plugin in self._validating:
+            plugin.validate(call, new, old)
 
 
 def respond(call: Call, outcome: Outcome) -> Response:
