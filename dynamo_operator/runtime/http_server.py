@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import structlog
-from aiohttp import web
 
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
+
+if TYPE_CHECKING:  # loaded where a server starts: a manager that serves nothing does without
+    from aiohttp import web
 
 Handler = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
@@ -108,6 +110,8 @@ class HttpServer:
             self._prefixes[method, path.rstrip("/") + "/"] = handler
 
     async def __aenter__(self) -> Self:
+        from aiohttp import web
+
         async with AsyncExitStack() as stack:
             runner = web.ServerRunner(
                 web.Server(self._answer, access_log=None), shutdown_timeout=_SHUTDOWN_SECONDS
@@ -148,6 +152,8 @@ class HttpServer:
         await asyncio.Event().wait()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        from aiohttp import web
+
         handler, allowed = self._find(request.method, request.path)
         if handler is None:
             status = 405 if allowed else 404
