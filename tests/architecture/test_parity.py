@@ -1,0 +1,116 @@
+"""Every row of docs/parity.md says what stands here and names tests that exist."""
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "parity.md"
+
+# Rows that nobody has filled yet. A number here may only go down.
+PENDING = {
+    "Manager and runnables": 30,
+    "Controller": 18,
+    "Builder": 13,
+    "Work queues and rate limiters": 18,
+    "Sources, events, handlers, predicates": 12,
+    "Cache": 18,
+    "Reflector, queue of deltas, informer, store": 24,
+    "Client": 16,
+    "Owner references, finalizers": 6,
+    "Leader election": 11,
+    "Webhooks, certificates, health, metrics, logs, events": 19,
+    "Testing": 8,
+    "Behaviours": 103,
+    "Better designs": 23,
+    "What Python users suffer from": 30,
+}
+NUMBERED = {"Behaviours": 103, "Better designs": 23, "What Python users suffer from": 30}
+PROVEN = frozenset({"same", "better"})
+VERDICTS = PROVEN | {"absent", "Go only", "pending"}
+TEST = re.compile(r"(tests/[\w/]+\.py)::(test_\w+)")
+
+
+@dataclass(frozen=True)
+class Row:
+    section: str
+    subject: str
+    here: str
+    verdict: str
+    tests: str
+
+    def __str__(self):
+        return f"{self.section}: {self.subject[:60]}"
+
+
+@cache
+def rows():
+    """The rows of all tables; a numbered one's subject begins with its number."""
+    found, section = [], ""
+    for line in DOCUMENT.read_text().splitlines():
+        if line.startswith("## "):
+            section = line.removeprefix("## ")
+        if not line.startswith("| ") or line.startswith(("| Go |", "| # |", "| --- |")):
+            continue
+        *subject, here, verdict, tests = (cell.strip() for cell in line.strip("|").split("|"))
+        assert len(subject) == (2 if section in NUMBERED else 1), f"cells: {line}"
+        found.append(Row(section, " ".join(subject), here, verdict, tests))
+    return tuple(found)
+
+
+@cache
+def names_in(path):
+    if not (ROOT / path).is_file():
+        return frozenset()
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    tree = ast.parse((ROOT / path).read_text())
+    return frozenset(node.name for node in tree.body if isinstance(node, functions))
+
+
+def test_every_section_is_there_and_its_pending_rows_are_as_many_as_said():
+    sections = dict.fromkeys(row.section for row in rows())
+    pending = {
+        section: sum(row.section == section and row.verdict == "pending" for row in rows())
+        for section in sections
+    }
+
+    assert pending == PENDING
+
+
+def test_every_statement_has_its_row():
+    for section, count in NUMBERED.items():
+        numbers = [row.subject.split()[0] for row in rows() if row.section == section]
+
+        assert numbers == [str(number) for number in range(1, count + 1)], section
+
+
+def test_every_verdict_is_one_of_those_that_the_page_explains():
+    assert [str(row) for row in rows() if row.verdict not in VERDICTS] == []
+
+
+def test_what_is_the_same_or_better_is_proven():
+    unproven = [str(row) for row in rows() if row.verdict in PROVEN and not TEST.search(row.tests)]
+
+    assert unproven == []
+
+
+def test_what_is_better_or_not_here_has_its_reason():
+    bare = [str(r) for r in rows() if r.verdict not in {"same", "pending"} and not r.here]
+
+    assert bare == []
+
+
+def test_every_test_that_is_named_exists():
+    missing = []
+    for row in rows():
+        for named in row.tests.replace("`", "").split(","):
+            match = TEST.fullmatch(named.strip())
+            if match is None:
+                if named.strip() != "-":
+                    missing.append(f"{row}: {named.strip()!r} is no tests/path.py::test_name")
+            elif match[2] not in names_in(match[1]):
+                missing.append(f"{row}: {named.strip()} does not exist")
+
+    assert missing == []
