@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dynamo_operator.apiserver.api_server import ApiServer
     from dynamo_operator.apiserver.audit import AuditEntry, AuditLog
-    from dynamo_operator.apiserver.certificates import Certificate
     from dynamo_operator.apiserver.kubelet import KubeletAddress, KubeletClient
     from dynamo_operator.apiserver.messages import (
         ADMIN,
@@ -49,7 +48,6 @@ __all__ = [
     "AuditEntry",
     "AuditLog",
     "ByteStream",
-    "Certificate",
     "HttpsServer",
     "KubeletAddress",
     "KubeletClient",
@@ -65,7 +63,6 @@ _HOMES = {
     "AuditEntry": "audit",
     "AuditLog": "audit",
     "ByteStream": "messages",
-    "Certificate": "certificates",
     "HttpsServer": "server",
     "KubeletAddress": "kubelet",
     "KubeletClient": "kubelet",

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dynamo_operator.apiserver.certificates import Certificate
 from dynamo_operator.apiserver.codec import to_yaml
+from dynamo_operator.certificates import Certificate
 
 
 def client_kubeconfig(

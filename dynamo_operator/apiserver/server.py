@@ -15,10 +15,10 @@ from aiohttp import web
 
 from dynamo_operator.apiserver.api_server import ApiServer
 from dynamo_operator.apiserver.calls import MAX_BODY_BYTES
-from dynamo_operator.apiserver.certificates import Certificate, CertificateAuthority
 from dynamo_operator.apiserver.kubeconfig import client_kubeconfig, write_private
 from dynamo_operator.apiserver.kubelet import KubeletAddress
 from dynamo_operator.apiserver.messages import ByteStream, Request, Response, UserInfo
+from dynamo_operator.certificates import Certificate, CertificateAuthority
 
 _SERVICE_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
 _SHUTDOWN_SECONDS = 5.0

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 from dynamo_operator.apiserver.api_server import ApiServer
 from dynamo_operator.apiserver.audit import AuditLog
-from dynamo_operator.apiserver.certificates import LONGEST_COMMON_NAME
 from dynamo_operator.apiserver.kubeconfig import acting_as, write_private
 from dynamo_operator.apiserver.messages import UserInfo
 from dynamo_operator.apiserver.server import HttpsServer
+from dynamo_operator.certificates import LONGEST_COMMON_NAME
 from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.config import ClientConfig

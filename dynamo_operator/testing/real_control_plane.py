@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
-from dynamo_operator.apiserver.certificates import CertificateAuthority
 from dynamo_operator.apiserver.kubeconfig import client_kubeconfig, write_private
+from dynamo_operator.certificates import CertificateAuthority
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.config import ClientConfig
 from dynamo_operator.runtime.client.errors import ApiError, TransportError

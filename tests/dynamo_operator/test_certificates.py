@@ -4,7 +4,7 @@ from cryptography import x509
 from cryptography.x509 import verification
 from cryptography.x509.oid import NameOID
 
-from dynamo_operator.apiserver.certificates import CertificateAuthority
+from dynamo_operator.certificates import CertificateAuthority
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
