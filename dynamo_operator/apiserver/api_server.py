@@ -27,6 +27,7 @@ from dynamo_operator.apiserver.messages import (
 from dynamo_operator.apiserver.negotiation import negotiate
 from dynamo_operator.apiserver.openapi import OpenApiDocuments
 from dynamo_operator.apiserver.owner_references import OwnerReferencePermissions
+from dynamo_operator.apiserver.pod_security import PodSecurity
 from dynamo_operator.apiserver.query import Query
 from dynamo_operator.apiserver.resources import ResourceRegistry
 from dynamo_operator.apiserver.reviews import Reviews
@@ -85,7 +86,7 @@ class ApiServer:
         if service_accounts:
             admission.append(ServiceAccountAdmission())
         reviews = Reviews(self._authenticator, self._authorizer, tokens)
-        self._handlers = Handlers(Writes(admission), reviews, tokens)
+        self._handlers = Handlers(Writes(admission, [PodSecurity()]), reviews, tokens)
         self._crds = CrdServing(self._world, self._handlers.end_watches)
         bootstrap.fill(self._world)
 

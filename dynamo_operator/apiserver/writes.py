@@ -125,12 +125,12 @@ class Writes:
         ]
         if errors:
             raise status.invalid(resource.group, resource.kind, name, errors)
+        call.warnings += resource.strategy.warnings(obj, None)
         self._validate(call, obj, None)
         if world.storage.get(resource.storage_key, call.namespace, name) is not None:
             raise status.already_exists(resource.group, resource.plural, name)
         if not applied:
             obj = apply.record_update(None, obj, resource.strategy.schema, _writer(call))
-        call.warnings += resource.strategy.warnings(obj, None)
         kept = _to_storage(call, obj)
         if call.dry_run:
             return Outcome(StoredObject(kept, 0), created=True)
@@ -167,10 +167,10 @@ class Writes:
         ]
         if errors:
             raise status.invalid(resource.group, resource.kind, call.info.name, errors)
+        call.warnings += resource.strategy.warnings(new, old)
         self._validate(call, new, old)
         if not applied:
             new = apply.record_update(old, new, resource.strategy.schema, _writer(call))
-        call.warnings += resource.strategy.warnings(new, old)
         return self._commit(call, stored, new, old)
 
     def _commit(self, call: Call, stored: StoredObject, new: Object, old: Object) -> Outcome:
