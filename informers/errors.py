@@ -3,7 +3,9 @@
 InformerError
 ├── ListWatchError        the server answered a list or a watch with an error status
 │   └── ExpiredError      410, or "too large resource version"
-├── UnwatchableError      the type can be listed but not watched: no retry can help
+├── InformerFailedError   an informer ended by itself
+│   ├── UnwatchableError  the type can be listed but not watched: no retry can help
+│   └── AccessDeniedError the server forbids the list or watch, and the informer was not to wait
 ├── ConnectionLostError   the connection failed, broke off, or carried something that is not a watch
 ├── SyncTimeoutError      the first list did not arrive in time; says the last error seen
 └── QueueShutDownError    the work queue was shut down
@@ -48,8 +50,16 @@ class ExpiredError(ListWatchError):
     """The requested resource version is too old (410 Gone, reason Expired) or not reached yet."""
 
 
-class UnwatchableError(InformerError):
+class InformerFailedError(InformerError):
+    """An informer ended although nobody stopped it."""
+
+
+class UnwatchableError(InformerFailedError):
     """The type cannot be watched at all; names it and what is missing."""
+
+
+class AccessDeniedError(InformerFailedError):
+    """The first list or watch is forbidden; names the type and says what to grant."""
 
 
 class ConnectionLostError(InformerError):

@@ -39,6 +39,11 @@ class ResourceType:
         """`group/version`, or only the version for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def title(self) -> str:
+        """The type as manifests spell it: `apps/v1 Deployment`."""
+        return f"{self.api_version} {self.kind}"
+
     def __str__(self) -> str:
         return (
             f"{self.plural}.{self.version}.{self.group}"

@@ -22,6 +22,9 @@ class InformerObserver:
     ) -> None:
         """A list or a watch failed and will be tried again."""
 
+    def recovered(self, resource_type: ResourceType) -> None:
+        """After failures the server answered again."""
+
     def store_changed(self, resource_type: ResourceType, objects: int, data_bytes: int) -> None:
         """The store now holds that many objects and bytes."""
 

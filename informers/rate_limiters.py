@@ -48,6 +48,29 @@ class ItemExponential(Generic[K]):
         return self._failures.get(key, 0)
 
 
+class FastSlow(Generic[K]):
+    """A short delay for an item's first failures and a long one after those."""
+
+    def __init__(self, *, fast_seconds: float, slow_seconds: float, fast_attempts: int) -> None:
+        self._fast = fast_seconds
+        self._slow = slow_seconds
+        self._attempts = fast_attempts
+        self._failures: dict[K, int] = {}
+
+    def when(self, key: K) -> float:
+        """Charge one failure to `key` and return the seconds it has to wait."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        return self._fast if failures <= self._attempts else self._slow
+
+    def forget(self, key: K) -> None:
+        """Start `key` over."""
+        self._failures.pop(key, None)
+
+    def retries(self, key: K) -> int:
+        """Count the failures charged to `key`."""
+        return self._failures.get(key, 0)
+
+
 class TokenBucket(Generic[K]):
     """At most `rate` items a second over all keys, after a burst.
 

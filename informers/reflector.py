@@ -8,11 +8,12 @@ from typing import NoReturn
 
 from informers.backoff import Backoff
 from informers.clock import Clock, Random
-from informers.errors import UnwatchableError
+from informers.errors import AccessDeniedError, ListWatchError, UnwatchableError
 from informers.events import ObjectEvent
 from informers.list_watch import ListWatch
 from informers.observers import InformerObserver
 from informers.store import Store
+from informers.watch_list_support import WatchListSupport
 from informers.watch_session import (
     Ended,
     ListRequest,
@@ -36,7 +37,10 @@ class Reflector:
         clock: measures how long streams live.
         random: draws timeouts and waits.
         observer: told what happens.
-        use_watch_list: False for a server that is known not to do WatchList.
+        use_watch_list: False to begin with a list whatever the server can do.
+        watch_list_support: what is known of the server, shared with its other reflectors.
+        fail_when_forbidden: whether a 403 before the first snapshot ends it, instead of being tried
+            again like everything else.
     """
 
     def __init__(
@@ -49,6 +53,8 @@ class Reflector:
         random: Random,
         observer: InformerObserver,
         use_watch_list: bool = True,
+        watch_list_support: WatchListSupport | None = None,
+        fail_when_forbidden: bool = False,
     ) -> None:
         self._list_watch = list_watch
         self._resource_type = list_watch.resource_type
@@ -62,25 +68,33 @@ class Reflector:
             backoff=Backoff(random),
             use_watch_list=use_watch_list,
         )
+        self._support = watch_list_support or WatchListSupport()
+        self._fail_when_forbidden = fail_when_forbidden
+        self._is_filled = False
         self.last_error: Exception | None = None
 
     @property
     def uses_watch_list(self) -> bool:
-        """Whether the server is still believed to do WatchList; worth remembering per server."""
-        return self._session.uses_watch_list
+        """Whether the next snapshot is taken by WatchList."""
+        return self._session.uses_watch_list and self._resource_type in self._support
 
     async def run(self) -> NoReturn:
         """List and watch until cancelled.
 
         Raises:
-            UnwatchableError: the type cannot be watched. No other error ends this.
+            UnwatchableError: the type cannot be watched.
+            AccessDeniedError: it may not, and `fail_when_forbidden`. No other error ends this.
         """
+        session = self._session
         while True:
-            request = self._session.next_request(self._clock.monotonic())
+            session.uses_watch_list = used = self.uses_watch_list
+            request = session.next_request(self._clock.monotonic())
             if isinstance(request, ListRequest):
                 ended = await self._list(request)
             else:
                 ended = await self._watch(request)
+            if used and not session.uses_watch_list:
+                self._support.note_missing(self._resource_type)
             if ended is not None and ended.retry_in_seconds > 0:
                 await asyncio.sleep(ended.retry_in_seconds)
 
@@ -147,7 +161,7 @@ class Reflector:
         return ended
 
     def _apply(self, received: Received) -> None:
-        self.last_error = None
+        self._recovered()
         if received.snapshot is not None:
             self._replace(received.snapshot)
         if received.events:
@@ -156,7 +170,8 @@ class Reflector:
             self._report_changes([change for change in changes if change is not None])
 
     def _replace(self, snapshot: Snapshot) -> None:
-        self.last_error = None
+        self._recovered()
+        self._is_filled = True
         self._observer.listed(self._resource_type, len(snapshot.objects), snapshot.reason)
         self._report_changes(self._store.replace(snapshot.objects, snapshot.resource_version))
 
@@ -166,8 +181,23 @@ class Reflector:
             self._observer.store_changed(self._resource_type, len(lister), lister.data_bytes)
         self._changed(changes)
 
+    def _recovered(self) -> None:
+        if self.last_error is not None:
+            self.last_error = None
+            self._observer.recovered(self._resource_type)
+
     def _report(self, ended: Ended) -> Ended:
-        if ended.error is not None:
-            self.last_error = ended.error
-            self._observer.failed(self._resource_type, ended.error, ended.retry_in_seconds)
+        error = ended.error
+        if error is not None:
+            self.last_error = error
+            self._observer.failed(self._resource_type, error, ended.retry_in_seconds)
+            if self._fail_when_forbidden and not self._is_filled and _is_forbidden(error):
+                raise AccessDeniedError(
+                    f"{self._resource_type.title}: {error}; grant list and watch of "
+                    f"{self._resource_type.plural} in API group {self._resource_type.group!r}"
+                ) from error
         return ended
+
+
+def _is_forbidden(error: Exception) -> bool:
+    return isinstance(error, ListWatchError) and error.code == 403

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from informers.clock import Clock, Random, SystemClock, system_random
-from informers.errors import InformerError, SyncTimeoutError, UnwatchableError
+from informers.errors import InformerError, InformerFailedError, SyncTimeoutError
 from informers.events import Added, ObjectEvent, Updated
 from informers.indexers import Index
 from informers.list_watch import ListWatch
@@ -16,6 +16,7 @@ from informers.objects import CachedObject, ObjectKey, ResourceType
 from informers.observers import InformerObserver
 from informers.reflector import Reflector
 from informers.store import Lister, Store
+from informers.watch_list_support import WatchListSupport
 
 Handler = Callable[[ObjectEvent], None]
 
@@ -74,7 +75,10 @@ class SharedInformer:
         observer: told what happens.
         resync_seconds: call the handlers with Updated(obj, obj) for every object this often (give
             or take a tenth); 0 for never. No request is made for it.
-        use_watch_list: False for a server that is known not to do WatchList.
+        use_watch_list: False to begin with a list whatever the server can do.
+        watch_list_support: what is known of the server, shared with its other informers.
+        fail_when_forbidden: whether a 403 before the first list ends the informer, instead of being
+            tried again until somebody grants the permission.
     """
 
     def __init__(
@@ -87,6 +91,8 @@ class SharedInformer:
         observer: InformerObserver | None = None,
         resync_seconds: float = 0.0,
         use_watch_list: bool = True,
+        watch_list_support: WatchListSupport | None = None,
+        fail_when_forbidden: bool = False,
     ) -> None:
         self.resource_type: ResourceType = list_watch.resource_type
         self._random = random or system_random()
@@ -102,6 +108,8 @@ class SharedInformer:
             random=self._random,
             observer=self._observer,
             use_watch_list=use_watch_list,
+            watch_list_support=watch_list_support,
+            fail_when_forbidden=fail_when_forbidden,
         )
         self._handlers: tuple[HandlerRegistration, ...] = ()
         self._waiters: dict[asyncio.Future[None], Callable[[Lister], bool]] = {}
@@ -109,7 +117,7 @@ class SharedInformer:
         self._phase = _Phase.NEW
         self._has_list = False
         self._handler_failures = 0
-        self._failure: UnwatchableError | None = None
+        self._failure: InformerFailedError | None = None
         self._synced_or_stopped = asyncio.Event()
 
     @property
@@ -124,14 +132,16 @@ class SharedInformer:
 
     @property
     def uses_watch_list(self) -> bool:
-        """Whether the server is still believed to do WatchList; worth remembering per server."""
+        """Whether the next snapshot is taken by WatchList."""
         return self._reflector.uses_watch_list
 
     async def run(self) -> None:
         """List and watch until cancelled. Once only.
 
         Raises:
-            UnwatchableError: the server cannot watch this type. No other error ends this.
+            UnwatchableError: the server cannot watch this type.
+            AccessDeniedError: it may not be listed or watched, and `fail_when_forbidden`. No other
+                error ends this.
         """
         if self._phase is not _Phase.NEW:
             raise InformerError(f"informer of {self.resource_type} was started before")
@@ -139,7 +149,7 @@ class SharedInformer:
         self._schedule_resync()
         try:
             await self._reflector.run()
-        except UnwatchableError as error:
+        except InformerFailedError as error:
             self._failure = error
             raise
         finally:
@@ -183,7 +193,7 @@ class SharedInformer:
 
         Raises:
             SyncTimeoutError: it took longer than `timeout` seconds.
-            UnwatchableError: the type cannot be watched.
+            InformerFailedError: it ended by itself, e.g. as the type cannot be watched.
             InformerError: the informer was stopped before it synced.
         """
         try:

@@ -224,8 +224,8 @@ class WatchSession:
             return None
         if not page.resource_version:
             raise UnwatchableError(
-                f"{self._resource_type}: its list carries no resourceVersion, so it cannot be "
-                "watched; poll it instead"
+                f"{self._resource_type.title}: its list carries no resourceVersion, so it cannot "
+                "be watched; list it periodically instead"
             )
         return self._complete(page.resource_version)
 
@@ -283,7 +283,8 @@ class WatchSession:
             and not self._opened
         ):
             raise UnwatchableError(
-                f"{self._resource_type} does not support watch ({error}); poll it instead"
+                f"{self._resource_type.title} does not support watch ({error}); "
+                "list it periodically instead"
             ) from error
         return self._end(outcome, error, now)
 
@@ -374,6 +375,8 @@ class WatchSession:
         else:
             if outcome is Outcome.LOST and now - self._asked_at >= SHORT_SECONDS:
                 wait = False
+            if outcome is Outcome.EXPIRED and self._opened:
+                error = None  # how history ends for whoever was away or slow: no fault
             to = self._note_watching(
                 fruitless=wait and not self._saw_events, outcome=outcome, to=to
             )

@@ -20,7 +20,7 @@ Invariants:
 
 Among ready entries the highest priority goes first, and first come first served within one. So that
 a steady stream of urgent keys cannot starve the others, an entry that was ready for longer than
-`ageing_seconds` gets every `AGED_SHARE`-th turn.
+`ageing_seconds` gets every `aged_share`-th turn, whatever its level: the one that waited longest.
 """
 
 from __future__ import annotations
@@ -125,6 +125,7 @@ class WorkQueue(Generic[K]):
         observer: told of every change.
         ageing_seconds: how long an entry waits for a higher priority before it gets its share;
             infinity for strict priorities.
+        aged_share: every so many turns one is for such an entry.
     """
 
     def __init__(
@@ -134,11 +135,15 @@ class WorkQueue(Generic[K]):
         clock: Clock | None = None,
         observer: QueueObserver | None = None,
         ageing_seconds: float = AGEING_SECONDS,
+        aged_share: int = AGED_SHARE,
     ) -> None:
+        if aged_share < 1:
+            raise ValueError(f"aged_share={aged_share}: must be at least 1")
         self._limiter: RateLimiter[K] = rate_limiter or ItemExponential()
         self._clock = clock or SystemClock()
         self._observer = observer or QueueObserver()
         self._ageing = ageing_seconds
+        self._aged_share = aged_share
         self._pending: dict[K, _Entry[K]] = {}
         self._levels: dict[int, OrderedDict[K, _Entry[K]]] = {}
         self._order: list[int] = []  # the levels that are not empty, highest first
@@ -318,7 +323,7 @@ class WorkQueue(Generic[K]):
         if len(self._order) == 1:
             return self._order[0]
         self._turns += 1
-        if self._turns >= AGED_SHARE:
+        if self._turns >= self._aged_share:
             oldest = min(self._order[1:], key=lambda level: self._head(level).ready_at)
             if now - self._head(oldest).ready_at > self._ageing:
                 self._turns = 0

@@ -3,7 +3,14 @@ from random import Random
 import pytest
 
 from informers.backoff import Backoff
-from informers.rate_limiters import ItemExponential, MaxOf, TokenBucket, WithJitter, WithMaxWait
+from informers.rate_limiters import (
+    FastSlow,
+    ItemExponential,
+    MaxOf,
+    TokenBucket,
+    WithJitter,
+    WithMaxWait,
+)
 
 
 class ManualClock:
@@ -37,6 +44,15 @@ def test_very_many_failures_do_not_overflow():
     delays = {limiter.when("a") for _ in range(5000)}
 
     assert max(delays) == 1000
+
+
+def test_a_fast_and_slow_limiter_changes_its_mind_after_so_many_failures():
+    limiter = FastSlow[str](fast_seconds=0.1, slow_seconds=10, fast_attempts=2)
+
+    assert [limiter.when("a") for _ in range(4)] == [0.1, 0.1, 10, 10]
+    assert (limiter.retries("a"), limiter.retries("b")) == (4, 0)
+    limiter.forget("a")
+    assert limiter.when("a") == 0.1
 
 
 def test_a_bucket_lets_the_burst_pass_then_reserves_into_the_future():

@@ -238,5 +238,5 @@ def test_a_type_that_cannot_be_watched_is_named_with_the_missing_verb():
     session = watching_session()
     session.next_request(0)
 
-    with pytest.raises(UnwatchableError, match=r"^widgets\.v1\.lab\.test does not support watch"):
+    with pytest.raises(UnwatchableError, match=r"^lab\.test/v1 Widget does not support watch"):
         session.failed(ListWatchError(405, "MethodNotAllowed"), 0)
