@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from dynamo_operator.runtime.client import kubeconfig as kubeconfig_files
 from dynamo_operator.runtime.client.credentials import (
@@ -45,7 +45,7 @@ class Impersonation:
             yield "Impersonate-Group", group
         for name, values in self.extra.items():
             for value in values:
-                yield f"Impersonate-Extra-{name}", value
+                yield f"Impersonate-Extra-{_escaped(name)}", value
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +175,10 @@ class ClientConfig:
             raise ConfigError(f"{cluster.where}: server: must be an http:// or https:// URL")
         if urlsplit(server).username is not None:
             raise ConfigError(f"{cluster.where}: server: must hold no user name: use a user entry")
+        credentials = _credentials(selection, environ, clock)
+        if urlsplit(server).scheme == "http":
+            # As kubectl has it: a secret never goes over a connection that anybody can read.
+            credentials = StaticCredentials()
         proxy = proxy_for(
             server,
             configured=cluster.text("proxy-url"),
@@ -185,14 +189,25 @@ class ClientConfig:
             server=server,
             namespace=selection.namespace or "default",
             tls=_tls(cluster),
-            credentials=user_credentials(user, cluster, environ=environ, clock=clock)
-            if user
-            else StaticCredentials(),
+            credentials=credentials,
             impersonation=_impersonation(user) if user else Impersonation(),
             proxy=proxy,
             compression=not cluster.flag("disable-compression"),
             source=f"context {selection.context!r} of {cluster.file}",
         )
+
+
+def _credentials(
+    selection: kubeconfig_files.Selection, environ: Mapping[str, str], clock: Clock | None
+) -> Credentials:
+    if selection.user is None:
+        return StaticCredentials()
+    return user_credentials(selection.user, selection.cluster, environ=environ, clock=clock)
+
+
+def _escaped(name: str) -> str:
+    """Percent-encode what the name of a header cannot hold, as API servers decode it."""
+    return quote(name, safe="!#$&'*+-.^_`|~")
 
 
 def _tls(cluster: Entry) -> TlsConfig:

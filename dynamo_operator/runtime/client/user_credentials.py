@@ -131,6 +131,7 @@ def _cluster_info(cluster: Entry) -> dict[str, Any]:
             info[name] = True
     if authority := cluster.content("certificate-authority"):
         info["certificate-authority-data"] = base64.b64encode(authority).decode()
+    info["config"] = None  # client-go says so, too
     for extension in cluster.fields.get("extensions") or []:
         if isinstance(extension, Mapping) and extension.get("name") == _EXEC_EXTENSION:
             info["config"] = extension.get("extension")
