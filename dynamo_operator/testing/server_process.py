@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import signal  # noqa: TID251 # sends them to the server, handles none
 import subprocess
 from asyncio.subprocess import Process
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 _INTERVAL_SECONDS = 0.05
 _TAIL_BYTES = 2_000
 
 
-class ServerProcessError(Exception):
+class ServerProcessError(OSError):
     """A server ended, or did not become ready; shows the end of its log."""
 
 
@@ -29,6 +30,7 @@ class ServerProcess:
         log_directory: where the log file is.
         is_ready: looks whether the server can be used.
         ready_seconds: how long that may take.
+        environ: its environment; it inherits none.
     """
 
     def __init__(
@@ -39,20 +41,26 @@ class ServerProcess:
         log_directory: Path,
         is_ready: Callable[[], Awaitable[bool]] | None = None,
         ready_seconds: float = 60.0,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.log = log_directory / f"{name}.log"
         self._command = [str(part) for part in command]
         self._is_ready = is_ready
         self._ready_seconds = ready_seconds
+        self._environ = dict(environ or {})
         self._process: Process | None = None
 
     @property
     def pid(self) -> int:
         """Of the running process."""
+        return self._running.pid
+
+    @property
+    def _running(self) -> Process:
         if self._process is None:
             raise RuntimeError(f"{self.name} is not running")
-        return self._process.pid
+        return self._process
 
     async def start(self) -> None:
         """Start it and wait until it is ready.
@@ -67,7 +75,7 @@ class ServerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={},
+                env=self._environ,
                 start_new_session=True,
             )
         try:
@@ -76,10 +84,14 @@ class ServerProcess:
             await self.kill()
             raise
 
-    async def stop(self, *, grace_seconds: float = 10.0) -> None:
-        """Ask it to end, and kill it when it does not within the grace period."""
+    async def stop(self, *, grace_seconds: float = 10.0) -> int | None:
+        """Ask it to end, and kill it when it does not within the grace period.
+
+        Returns:
+            Its exit code, negative for a signal's number; None when it did not run.
+        """
         if self._process is None:
-            return
+            return None
         if self._process.returncode is None:
             self._process.terminate()
         try:
@@ -87,16 +99,28 @@ class ServerProcess:
                 await self._process.wait()
         except TimeoutError:
             pass
-        await self.kill()
+        return await self.kill()
 
-    async def kill(self) -> None:
-        """End it at once."""
+    async def kill(self) -> int | None:
+        """End it at once, also when it is paused; returns what `stop` does."""
         process, self._process = self._process, None
         if process is None:
-            return
+            return None
         if process.returncode is None:
             process.kill()
-        await process.wait()
+        return await process.wait()
+
+    async def wait(self) -> int:
+        """Wait until it ends by itself, and return its exit code."""
+        return await self._running.wait()
+
+    def pause(self) -> None:
+        """Have it do nothing, not even notice, until `resume`."""
+        self._running.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Have it go on after `pause`."""
+        self._running.send_signal(signal.SIGCONT)
 
     def log_tail(self) -> str:
         """Return the end of what it printed."""

@@ -1,4 +1,5 @@
 import asyncio
+import signal
 import sys
 from pathlib import Path
 
@@ -58,6 +59,50 @@ async def test_a_server_that_ignores_the_request_to_end_is_killed(tmp_path):
     await process.stop(grace_seconds=0.1)
 
     assert await is_gone(pid)
+
+
+async def test_how_a_server_ended_is_told(tmp_path):
+    process = server(tmp_path)
+    assert await process.stop() is None
+
+    await process.start()
+    assert await process.stop() == -signal.SIGTERM
+    await process.start()
+    assert await process.kill() == -signal.SIGKILL
+
+
+async def test_a_server_that_ends_by_itself_can_be_waited_for(tmp_path):
+    process = ServerProcess("lab", [sys.executable, "-c", "exit(3)"], log_directory=tmp_path)
+    await process.start()
+
+    assert await process.wait() == 3
+    assert await process.stop() == 3
+
+
+async def test_a_paused_server_does_nothing_until_it_is_resumed(tmp_path):
+    process = server(tmp_path)
+    await process.start()
+    process.pause()
+    state = Path(f"/proc/{process.pid}/stat")
+
+    await eventually(lambda: state.read_text().rpartition(")")[2].split()[0] == "T")
+    process.resume()
+    await eventually(lambda: state.read_text().rpartition(")")[2].split()[0] != "T")
+    process.pause()
+
+    assert await process.kill() == -signal.SIGKILL
+
+
+async def test_a_server_has_the_environment_that_it_was_given_and_no_other(tmp_path):
+    program = "import os; print(os.environ.get('LAB'), 'PATH' in os.environ)"
+    command = [sys.executable, "-c", program]
+    process = ServerProcess("lab", command, log_directory=tmp_path, environ={"LAB": "one"})
+
+    await process.start()
+    await process.wait()
+
+    assert process.log_tail() == "one False\n"
+    await process.stop()
 
 
 async def test_a_server_that_ends_instead_shows_its_log(tmp_path):
