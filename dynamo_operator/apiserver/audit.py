@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict, Unpack
 from urllib.parse import parse_qs, urlsplit
 
 from dynamo_operator.apiserver.messages import UserInfo
 
+_CREATED = 201
 WRITE_VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _METHODS = {  # of what an audit event calls by its verb only
     "create": "POST",
@@ -155,22 +156,60 @@ class AuditLog:
         if self._write_line is not None:
             self._write_line(json.dumps(entry.to_json(), separators=(",", ":")))
 
-    def writes(self, *, user: str = "", user_agent: str = "") -> list[AuditEntry]:
-        """Return the writes of a user, or of clients whose user agent starts like that."""
-        return writes_in(self.entries, user=user, user_agent=user_agent)
+    def writes(self, **which: Unpack[Which]) -> list[AuditEntry]:
+        """Return the writes of that kind, whether they succeeded or not."""
+        return writes_in(self.entries, **which)
+
+    def created(self, resource: str, **which: Unpack[Which]) -> list[AuditEntry]:
+        """Return the writes that made a new object of a resource, e.g. `created("jobs")`."""
+        return creations_in(self.entries, resource, **which)
 
 
-def writes_in(
-    entries: Iterable[AuditEntry], *, user: str = "", user_agent: str = ""
+class Which(TypedDict, total=False):
+    """Which entries: those of which everything that is given holds.
+
+    Args:
+        user: who asked, or in whose name.
+        user_agent: how the client's user agent starts.
+        namespace: of the object.
+        name: of the object.
+        since: answered then or later.
+        until: received before then.
+    """
+
+    user: str
+    user_agent: str
+    namespace: str
+    name: str
+    since: datetime
+    until: datetime
+
+
+def writes_in(entries: Iterable[AuditEntry], **which: Unpack[Which]) -> list[AuditEntry]:
+    """Return the writes of that kind, whether they succeeded or not."""
+    return [entry for entry in entries if entry.is_write and _is_such(entry, which)]
+
+
+def creations_in(
+    entries: Iterable[AuditEntry], resource: str, **which: Unpack[Which]
 ) -> list[AuditEntry]:
-    """Return the writes of a user, or of clients whose user agent starts like that."""
+    """Return the writes that made a new object; one answered 409 made none, an apply may have."""
     return [
         entry
-        for entry in entries
-        if entry.is_write
-        and (not user or entry.user.name == user)
-        and entry.user_agent.startswith(user_agent)
+        for entry in writes_in(entries, **which)
+        if (entry.resource, entry.subresource, entry.code) == (resource, "", _CREATED)
     ]
+
+
+def _is_such(entry: AuditEntry, which: Which) -> bool:
+    return (
+        which.get("user", entry.user.name) == entry.user.name
+        and entry.user_agent.startswith(which.get("user_agent", ""))
+        and which.get("namespace", entry.namespace) == entry.namespace
+        and which.get("name", entry.name) == entry.name
+        and which.get("since", entry.answered) <= entry.answered
+        and ("until" not in which or entry.received < which["until"])
+    )
 
 
 def _user(user: UserInfo) -> dict[str, Any]:

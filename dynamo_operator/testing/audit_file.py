@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Unpack
 
-from dynamo_operator.apiserver.audit import AuditEntry, writes_in
+from dynamo_operator.apiserver.audit import AuditEntry, Which, creations_in, writes_in
 
 
 class AuditFile:
@@ -35,6 +36,10 @@ class AuditFile:
                         self._entries.append(entry)
         return self._entries
 
-    def writes(self, *, user: str = "", user_agent: str = "") -> list[AuditEntry]:
-        """Return the writes of a user, or of clients whose user agent starts like that."""
-        return writes_in(self.entries, user=user, user_agent=user_agent)
+    def writes(self, **which: Unpack[Which]) -> list[AuditEntry]:
+        """Return the writes of that kind, whether they succeeded or not."""
+        return writes_in(self.entries, **which)
+
+    def created(self, resource: str, **which: Unpack[Which]) -> list[AuditEntry]:
+        """Return the writes that made a new object of a resource, e.g. `created("jobs")`."""
+        return creations_in(self.entries, resource, **which)
