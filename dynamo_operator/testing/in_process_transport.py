@@ -55,6 +55,8 @@ class InProcessTransport:
             raise TransportError("the client is closed", sent=False)
         # A server that is elsewhere lets others go first: so does this one, on both ways.
         await asyncio.sleep(0)
+        if request.before_send is not None:
+            request.before_send()
         answer = await self._server.handle(
             Request(
                 method=request.method,

@@ -15,7 +15,7 @@ from dynamo_operator.runtime.client.errors import (
     InvalidError,
     UnknownOutcomeError,
 )
-from dynamo_operator.runtime.client.http import Transport
+from dynamo_operator.runtime.client.http import Transport, WriteFence
 from dynamo_operator.runtime.client.list_watch import ClientListWatch
 from dynamo_operator.runtime.client.paths import (
     Labels,
@@ -117,29 +117,43 @@ class Client(LiveReader):
 
     def with_field_manager(self, name: str) -> Client:
         """Return a client on the same transport that writes under another name."""
-        return Client(
-            self._rest,
-            field_manager=name,
-            default_namespace=self._default_namespace,
-            write_observers=self._write_observers,
-        )
+        return self._variant(field_manager=name)
 
     def with_write_observer(self, observer: WriteObserver) -> Client:
         """Return a client on the same transport whose writes `observer` is told of, too."""
-        return Client(
-            self._rest,
-            field_manager=self._field_manager,
-            default_namespace=self._default_namespace,
-            write_observers=(*self._write_observers, observer),
-        )
+        return self._variant(write_observers=(*self._write_observers, observer))
 
     def with_request_observer(self, observer: RequestObserver) -> Client:
         """Return a client on the same transport whose requests `observer` is told of, too."""
+        return self._variant(rest=self._rest.with_observer(observer))
+
+    def with_fence(self, fence: WriteFence) -> Client:
+        """Return a client on the same transport whose writes the fence may refuse.
+
+        They fail with NotLeadingError, unsent, once the fence has no seconds left; reads go on.
+        """
+        return self._variant(rest=self._rest.with_fence(fence))
+
+    def with_own_connections(self, user_agent_suffix: str) -> Client:
+        """Return a client of the same server whose requests wait for no others.
+
+        Args:
+            user_agent_suffix: by which the server can tell its requests apart.
+        """
+        return self._variant(rest=self._rest.with_own_connections(user_agent_suffix))
+
+    def _variant(
+        self,
+        *,
+        rest: RestClient | None = None,
+        field_manager: str | None = None,
+        write_observers: tuple[WriteObserver, ...] | None = None,
+    ) -> Client:
         return Client(
-            self._rest.with_observer(observer),
-            field_manager=self._field_manager,
+            rest or self._rest,
+            field_manager=self._field_manager if field_manager is None else field_manager,
             default_namespace=self._default_namespace,
-            write_observers=self._write_observers,
+            write_observers=self._write_observers if write_observers is None else write_observers,
         )
 
     async def close(self) -> None:

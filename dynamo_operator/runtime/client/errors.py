@@ -18,6 +18,7 @@ ClientError
 ├── TransportError              no answer: refused, reset, TLS, name resolution, or no JSON
 │   └── DeadlineExceededError   no answer in time
 ├── UnknownOutcomeError         a write was sent, its answer lost: applied or not, nobody knows
+├── NotLeadingError             a write of leader-bound work was not sent: others may lead
 ├── DecodeError                 an object does not fit the model that it was asked as
 └── ConfigError                 kubeconfig or credentials are wrong; names file and entry
 """
@@ -136,6 +137,10 @@ class DeadlineExceededError(TransportError):
 
 class UnknownOutcomeError(ClientError):
     """A write was sent but no answer came: it may have been applied. Read before deciding."""
+
+
+class NotLeadingError(ClientError):
+    """A write of leader-bound work was not sent, because this process does not lead (any more)."""
 
 
 class DecodeError(ClientError):

@@ -11,11 +11,19 @@ from dynamo_operator.runtime.client.credentials import Credentials
 from dynamo_operator.runtime.client.errors import (
     ApiError,
     DeadlineExceededError,
+    NotLeadingError,
     TooManyRequestsError,
     TransportError,
     UnknownOutcomeError,
 )
-from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse, HttpStream, Transport
+from dynamo_operator.runtime.client.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpStream,
+    SeparableTransport,
+    Transport,
+    WriteFence,
+)
 from dynamo_operator.runtime.client.statuses import error_of_response
 from informers.clock import Clock, Random, SystemClock, system_random
 
@@ -41,7 +49,9 @@ class RestClient:
     - Other faults (500, 502, 503, 504, connection errors): repeated for reads only.
     - A write whose connection failed after sending raises UnknownOutcomeError.
 
-    No repetition goes beyond the deadline of the call.
+    No repetition goes beyond the deadline of the call. Behind a fence, a write is sent only while
+    the fence says so, asked before every attempt and once more when its connection is there; and no
+    attempt outlasts what the fence leaves.
     """
 
     def __init__(
@@ -53,6 +63,7 @@ class RestClient:
         clock: Clock | None = None,
         random: Random | None = None,
         observers: tuple[RequestObserver, ...] = (),
+        fence: WriteFence | None = None,
     ) -> None:
         self._transport = transport
         self._credentials = credentials
@@ -60,16 +71,37 @@ class RestClient:
         self._clock = clock or SystemClock()
         self._random = random or system_random()
         self._observers = observers
+        self._fence = fence
 
     def with_observer(self, observer: RequestObserver) -> RestClient:
         """Return a client on the same transport whose requests `observer` is told of, too."""
+        return self._variant(observers=(*self._observers, observer))
+
+    def with_fence(self, fence: WriteFence) -> RestClient:
+        """Return a client on the same transport whose writes the fence may refuse."""
+        return self._variant(fence=fence)
+
+    def with_own_connections(self, user_agent_suffix: str) -> RestClient:
+        """Return a client of the same server that shares no connection, where there are any."""
+        if not isinstance(self._transport, SeparableTransport):
+            return self
+        return self._variant(transport=self._transport.with_own_connections(user_agent_suffix))
+
+    def _variant(
+        self,
+        *,
+        transport: Transport | None = None,
+        observers: tuple[RequestObserver, ...] | None = None,
+        fence: WriteFence | None = None,
+    ) -> RestClient:
         return RestClient(
-            self._transport,
+            transport or self._transport,
             credentials=self._credentials,
             host=self._host,
             clock=self._clock,
             random=self._random,
-            observers=(*self._observers, observer),
+            observers=self._observers if observers is None else observers,
+            fence=fence or self._fence,
         )
 
     async def close(self) -> None:
@@ -94,7 +126,9 @@ class RestClient:
             ApiError: the server refused.
             TransportError: there was no answer, and a write was surely not applied.
             UnknownOutcomeError: a write was sent and its answer lost.
+            NotLeadingError: the fence refused a write.
         """
+        request = self._fenced(request)
         deadline = self._clock.monotonic() + timeout_seconds
         attempt = 0
         while True:
@@ -119,7 +153,9 @@ class RestClient:
         Raises:
             ApiError: the server refused.
             TransportError: there was no answer.
+            NotLeadingError: the fence refused a write.
         """
+        request = self._fenced(request)
         async with AsyncExitStack() as stack:
             authorized, authorization = await self._authorize(request)
             stream = await self._open(authorized, stack)
@@ -154,9 +190,13 @@ class RestClient:
         started = self._clock.monotonic()
         if started >= deadline:
             raise DeadlineExceededError(f"{request}: no time left to send it", sent=False)
+        timeout = deadline - started
+        if request.before_send is not None and self._fence is not None:
+            request.before_send()
+            timeout = min(timeout, self._fence.seconds_left())
         code = "<error>"
         try:
-            response = await self._transport.send(request, timeout_seconds=deadline - started)
+            response = await self._transport.send(request, timeout_seconds=timeout)
             code = str(response.status)
             return response
         finally:
@@ -171,6 +211,19 @@ class RestClient:
             return stream
         finally:
             self._observe(code, request.method, started)
+
+    def _fenced(self, request: HttpRequest) -> HttpRequest:
+        """Return the request, a write with what refuses it; refused at once if it has to be."""
+        fence = self._fence
+        if fence is None or request.method in _SAFE_METHODS:
+            return request
+
+        def check() -> None:
+            if fence.seconds_left() <= 0:
+                raise NotLeadingError(f"{request}: not sent, because this process does not lead")
+
+        check()
+        return replace(request, before_send=check)
 
     def _observe(self, code: str, method: str, started: float) -> None:
         for observer in self._observers:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import urlencode
 
 import aiohttp
 from yarl import URL
 
-from dynamo_operator.runtime.client.errors import DeadlineExceededError, TransportError
+from dynamo_operator.runtime.client.errors import ClientError, DeadlineExceededError, TransportError
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse, HttpStream
 from dynamo_operator.runtime.client.tls import client_context
 
@@ -53,7 +53,15 @@ class HttpTransport:
         self._context: ssl.SSLContext | None = None
         self._context_certificate: ClientCertificate | None = None
         self._context_lock = asyncio.Lock()
+        self._separated: list[HttpTransport] = []
         self._closed = False
+
+    def with_own_connections(self, user_agent_suffix: str) -> HttpTransport:
+        """Return a transport with connections of its own; closed with this one."""
+        user_agent = f"{self._config.user_agent} {user_agent_suffix}"
+        separated = HttpTransport(replace(self._config, user_agent=user_agent))
+        self._separated.append(separated)
+        return separated
 
     async def send(self, request: HttpRequest, *, timeout_seconds: float) -> HttpResponse:
         """Return the answer; see `Transport.send`."""
@@ -62,7 +70,7 @@ class HttpTransport:
         timeout = aiohttp.ClientTimeout(
             total=timeout_seconds, sock_connect=min(CONNECT_TIMEOUT_SECONDS, timeout_seconds)
         )
-        sent = _Sent()
+        sent = _Sent(request.before_send)
         with self._faults(request, sent):
             async with await self._open(self._requests, request, timeout, sent) as answer:
                 body = await _read(answer, request, LARGEST_BODY)
@@ -74,7 +82,7 @@ class HttpTransport:
         if self._streams is None:
             self._streams = self._session(0)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_SECONDS)
-        sent = _Sent()
+        sent = _Sent(request.before_send)
         with self._faults(request, sent):
             async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
                 answer = await self._open(self._streams, request, timeout, sent)
@@ -90,12 +98,14 @@ class HttpTransport:
         for session in (self._requests, self._streams):
             if session is not None:
                 await session.close()
+        for separated in self._separated:
+            await separated.close()
 
     def _session(self, limit: int) -> aiohttp.ClientSession:
         if self._closed:
             raise TransportError("the client is closed", sent=False)
         trace = aiohttp.TraceConfig()
-        trace.on_request_headers_sent.append(_note_sent)
+        trace.on_request_headers_sent.append(_note_sending)
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=limit),
             headers=[*self._config.static_headers(), *self._plain_proxy_headers()],
@@ -124,7 +134,7 @@ class HttpTransport:
         return await session.request(
             request.method,
             self._url(request),
-            data=request.body,
+            data=_body(request),
             headers=request.headers,
             allow_redirects=False,
             timeout=timeout,
@@ -154,6 +164,8 @@ class HttpTransport:
             message = " ".join(error.message.split())
             raise TransportError(f"{request}: {error.status} {message}", sent=sent.value) from None
         except (aiohttp.ClientError, OSError) as error:
+            if isinstance(error.__cause__, ClientError):  # what `before_send` raised
+                raise error.__cause__ from None
             raise TransportError(f"{request}: {_described(error)}", sent=sent.value) from error
         except ValueError as error:
             # A header that cannot be sent; aiohttp says neither which nor, luckily, its value.
@@ -222,7 +234,20 @@ async def fetch_text(url: str, *, timeout_seconds: float = 5.0, largest: int = 2
 class _Sent:
     """Whether a request's head went out, noted by the HTTP library's trace."""
 
+    before: Callable[[], None] | None
     value: bool = False
+
+
+class _GuardedBody(aiohttp.BytesPayload):
+    """A body before which, and before the head that goes out with it, somebody is asked."""
+
+    def __init__(self, body: bytes, before_send: Callable[[], None]) -> None:
+        super().__init__(body)
+        self._before_send = before_send
+
+    async def write_with_length(self, *arguments: Any) -> None:
+        self._before_send()
+        await super().write_with_length(*arguments)
 
 
 class _AiohttpStream:
@@ -284,8 +309,18 @@ def _split_proxy(proxy: str) -> tuple[URL | None, dict[str, str] | None]:
     return url.with_user(None), {"Proxy-Authorization": f"Basic {pair}"}
 
 
-async def _note_sent(session: object, context: SimpleNamespace, params: object) -> None:
-    context.trace_request_ctx.value = True
+async def _note_sending(session: object, context: SimpleNamespace, params: object) -> None:
+    """Note that the head goes out: now, or together with the body in another task's turn."""
+    sent: _Sent = context.trace_request_ctx
+    if sent.before is not None:
+        sent.before()
+    sent.value = True
+
+
+def _body(request: HttpRequest) -> bytes | _GuardedBody | None:
+    if request.body and request.before_send is not None:
+        return _GuardedBody(request.body, request.before_send)
+    return request.body
 
 
 async def _read(answer: aiohttp.ClientResponse, request: HttpRequest, largest: int) -> bytes:
@@ -300,7 +335,11 @@ async def _read(answer: aiohttp.ClientResponse, request: HttpRequest, largest: i
 
 
 def _lower_case(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+    joined: dict[str, str] = {}
+    for name, value in headers.items():
+        key = name.lower()
+        joined[key] = f"{joined[key]}, {value}" if key in joined else value
+    return joined
 
 
 def _described(error: Exception) -> str:
