@@ -36,11 +36,17 @@ class CertificateAuthority:
         self._key = key
 
     @classmethod
-    def create(cls, now: datetime) -> CertificateAuthority:
+    def create(
+        cls,
+        now: datetime,
+        *,
+        common_name: str = "kubernetes-ca",
+        valid_days: int = 10 * _VALID_DAYS,
+    ) -> CertificateAuthority:
         """Make a fresh authority."""
         key = ec.generate_private_key(ec.SECP256R1())
-        name = _name("kubernetes-ca", ())
-        builder = _builder(name, name, key.public_key(), now, days=10 * _VALID_DAYS)
+        name = _name(common_name, ())
+        builder = _builder(name, name, key.public_key(), now, days=valid_days)
         builder = builder.add_extension(
             x509.BasicConstraints(ca=True, path_length=None), critical=True
         ).add_extension(_key_usage(signs_certificates=True), critical=True)
@@ -51,13 +57,25 @@ class CertificateAuthority:
         """Return the authority kept in a directory, made there the first time."""
         certificate_path, key_path = directory / "ca.crt", directory / "ca.key"
         if certificate_path.exists() and key_path.exists():
-            certificate = x509.load_pem_x509_certificate(certificate_path.read_bytes())
-            key = serialization.load_pem_private_key(key_path.read_bytes(), password=None)
-            if isinstance(key, ec.EllipticCurvePrivateKey):
-                return cls(certificate, key)
+            return cls.load(certificate_path.read_bytes(), key_path.read_bytes())
         authority = cls.create(now)
         authority.save(certificate_path, key_path)
         return authority
+
+    @classmethod
+    def load(cls, certificate: bytes, key: bytes) -> CertificateAuthority:
+        """Return the authority of these PEM halves.
+
+        Raises:
+            ValueError: they are not a certificate and its key, which must be an elliptic curve's.
+        """
+        loaded = x509.load_pem_x509_certificate(certificate)
+        private = serialization.load_pem_private_key(key, password=None)
+        if not isinstance(private, ec.EllipticCurvePrivateKey):
+            raise ValueError("the authority's key: must be an elliptic curve's")
+        if loaded.public_key() != private.public_key():
+            raise ValueError("the authority's key: must be that of its certificate")
+        return cls(loaded, private)
 
     def save(self, certificate_path: Path, key_path: Path) -> None:
         """Write both halves; only the owner can read the key."""
@@ -70,6 +88,11 @@ class CertificateAuthority:
         """The authority's certificate."""
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
+    @property
+    def key_pem(self) -> bytes:
+        """The authority's private key."""
+        return _key_pem(self._key)
+
     def issue(
         self,
         common_name: str,
@@ -77,14 +100,16 @@ class CertificateAuthority:
         *,
         organizations: Sequence[str] = (),
         hosts: Sequence[str] = (),
+        valid_days: int = _VALID_DAYS,
     ) -> Certificate:
         """Sign a certificate: for a server when it names hosts, else for a client.
 
         Args:
             common_name: the user's name, or the server's.
-            now: when it is made; it is valid from an hour before, for a year.
+            now: when it is made; it is valid from an hour before.
             organizations: the user's groups.
             hosts: DNS names and IP addresses of a server.
+            valid_days: for how long.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(
@@ -92,7 +117,7 @@ class CertificateAuthority:
             self._certificate.subject,
             key.public_key(),
             now,
-            days=_VALID_DAYS,
+            days=valid_days,
         )
         usage = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
         builder = (

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from dynamo_operator.runtime.event_recorder import EventRecorder
     from dynamo_operator.runtime.health import HealthCheck
-    from dynamo_operator.runtime.http_server import HttpServer, ServingCertificate
+    from dynamo_operator.runtime.http_server import HttpLimits, HttpServer
     from dynamo_operator.runtime.log_context import current_reconcile_id
     from dynamo_operator.runtime.manager import (
         Manager,
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         resource_version_changed,
     )
     from dynamo_operator.runtime.reconciler import Reconciler, Result, TerminalError
+    from dynamo_operator.runtime.serving_certificate import ServingCertificate, TlsCertificate
     from dynamo_operator.runtime.sources import Channel, Watch
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "Enqueue",
     "EventRecorder",
     "HealthCheck",
+    "HttpLimits",
     "HttpServer",
     "KubeModel",
     "KubeStruct",
@@ -82,6 +84,7 @@ __all__ = [
     "ServingCertificate",
     "ShutdownTimeoutError",
     "TerminalError",
+    "TlsCertificate",
     "Watch",
     "and_",
     "annotations_changed",
@@ -105,7 +108,7 @@ _MODULES = {
     "enqueue": "Enqueue by_label enqueue_mapped enqueue_owner enqueue_self",
     "event_recorder": "EventRecorder",
     "health": "HealthCheck",
-    "http_server": "HttpServer ServingCertificate",
+    "http_server": "HttpLimits HttpServer",
     "log_context": "current_reconcile_id",
     "manager": "Manager ManagerStateError Runnable ShutdownTimeoutError",
     "metrics": "Metrics",
@@ -116,6 +119,7 @@ _MODULES = {
         "not_ or_ resource_version_changed"
     ),
     "reconciler": "Reconciler Result TerminalError",
+    "serving_certificate": "ServingCertificate TlsCertificate",
     "sources": "Channel Watch",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}

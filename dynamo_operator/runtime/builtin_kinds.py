@@ -156,3 +156,29 @@ class CustomResourceDefinition(KubeModel):
     )
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}
+
+
+class MutatingWebhookConfiguration(KubeModel):
+    """admissionregistration.k8s.io/v1 MutatingWebhookConfiguration."""
+
+    resource_type = ResourceType(
+        "admissionregistration.k8s.io",
+        "v1",
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        namespaced=False,
+    )
+    webhooks: list[dict[str, Any]] = []
+
+
+class ValidatingWebhookConfiguration(KubeModel):
+    """admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration."""
+
+    resource_type = ResourceType(
+        "admissionregistration.k8s.io",
+        "v1",
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        namespaced=False,
+    )
+    webhooks: list[dict[str, Any]] = []

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
+from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
-
-import structlog
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
+from dynamo_operator.runtime.serving_certificate import TlsCertificate
 
 if TYPE_CHECKING:  # loaded where a server starts: a manager that serves nothing does without
     from aiohttp import web
@@ -20,57 +18,22 @@ if TYPE_CHECKING:  # loaded where a server starts: a manager that serves nothing
 Handler = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 _LARGEST_BODY: Final = 7 * 1024 * 1024
-_RELOAD_SECONDS: Final = 10.0
 _SHUTDOWN_SECONDS: Final = 5.0
 
-_log = structlog.get_logger(__name__)
 
-
-class ServingCertificate:
-    """A certificate and key on disk, served from the next handshake after they change.
-
-    A pair that cannot be loaded is logged once and the one before stays in use.
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """How long a client may take, in seconds.
 
     Args:
-        certificate: PEM file, leaf first.
-        key: PEM file.
-
-    Raises:
-        OSError: a file cannot be read (ssl.SSLError: or not used) when the server starts.
+        header: from the start of a connection to the end of its first request's header.
+        body: for a request's body.
+        idle: from an answer to the end of the next request's header.
     """
 
-    def __init__(self, certificate: Path, key: Path) -> None:
-        self._certificate = certificate
-        self._key = key
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self._loaded: tuple[bytes, bytes] | None = None
-
-    def load(self) -> bool:
-        """Load the pair if its content changed; return whether it did."""
-        content = (self._certificate.read_bytes(), self._key.read_bytes())
-        if content == self._loaded:
-            return False
-        # The live context would keep a new certificate with an old key: try on another one first.
-        self._loaded, first = content, self._loaded is None
-        if not first:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self._certificate, self._key)
-        self.context.load_cert_chain(self._certificate, self._key)
-        return True
-
-    async def keep_fresh(self) -> None:
-        """Look for a new pair every ten seconds until cancelled."""
-        while True:
-            await asyncio.sleep(_RELOAD_SECONDS)
-            try:
-                if await asyncio.to_thread(self.load):
-                    _log.info("serving certificate reloaded", file=str(self._certificate))
-            except OSError as error:  # ssl.SSLError is one
-                _log.warning(
-                    "serving certificate not reloaded",
-                    file=str(self._certificate),
-                    error=str(error),
-                )
+    header: float = 32.0
+    body: float = 30.0
+    idle: float = 90.0
 
 
 class HttpServer:
@@ -79,19 +42,43 @@ class HttpServer:
     Args:
         address: `host:port` or `:port` (every interface); port 0 takes a free one.
         certificate: serve TLS with it.
+        limits: how long clients may take.
+        shutdown_seconds: how long a stop waits for answers that are under way.
     """
 
     needs_leadership = False
 
-    def __init__(self, address: str, *, certificate: ServingCertificate | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        certificate: TlsCertificate | None = None,
+        limits: HttpLimits | None = None,
+        shutdown_seconds: float = _SHUTDOWN_SECONDS,
+    ) -> None:
         self._host, self._port = _parse_address(address)
         self._certificate = certificate
-        self._routes: dict[tuple[str, str], Handler] = {}
-        self._prefixes: dict[tuple[str, str], Handler] = {}
+        self._limits = limits or HttpLimits()
+        self._shutdown_seconds = shutdown_seconds
+        self._routes: dict[tuple[str, str], _Route] = {}
+        self._prefixes: dict[tuple[str, str], _Route] = {}
         self._stack: AsyncExitStack | None = None
         self.port = self._port
 
-    def route(self, method: str, path: str, handler: Handler, *, below: bool = False) -> None:
+    @property
+    def dial_host(self) -> str:
+        """Where this machine reaches the server."""
+        return "localhost" if self._host in ("", "0.0.0.0", "::") else self._host
+
+    def route(
+        self,
+        method: str,
+        path: str,
+        handler: Handler,
+        *,
+        below: bool = False,
+        largest_body: int | None = None,
+    ) -> None:
         """Answer a path.
 
         Args:
@@ -99,28 +86,29 @@ class HttpServer:
             path: the exact path.
             handler: what answers.
             below: also answer every path below it.
+            largest_body: in bytes; by default 7 MiB.
 
         Raises:
             ValueError: the path is taken.
         """
         if (method, path) in self._routes:
             raise ValueError(f"route {method} {path}: is already served")
-        self._routes[method, path] = handler
+        route = _Route(handler, largest_body or _LARGEST_BODY)
+        self._routes[method, path] = route
         if below:
-            self._prefixes[method, path.rstrip("/") + "/"] = handler
+            self._prefixes[method, path.rstrip("/") + "/"] = route
 
     async def __aenter__(self) -> Self:
         from aiohttp import web
 
         async with AsyncExitStack() as stack:
-            runner = web.ServerRunner(
-                web.Server(self._answer, access_log=None), shutdown_timeout=_SHUTDOWN_SECONDS
-            )
+            server = _limited_server(self._answer, self._limits)
+            runner = web.ServerRunner(server, shutdown_timeout=self._shutdown_seconds)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             context = None
             if self._certificate is not None:
-                await asyncio.to_thread(self._certificate.load)
+                await self._certificate.prepare()
                 context = self._certificate.context
             site = web.TCPSite(runner, self._host or None, self._port, ssl_context=context)
             await site.start()
@@ -146,6 +134,15 @@ class HttpServer:
         else:
             await self._wait()
 
+    async def handle(self, request: HttpRequest) -> HttpResponse:
+        """Answer a request, however it came."""
+        route, allowed = self._find(request.method, request.path)
+        if route is None:
+            return _text(405 if allowed else 404, f"{request.path}: no such page")
+        if len(request.body or b"") > route.largest_body:
+            return _too_large(route)
+        return await route.handler(request)
+
     async def _wait(self) -> None:
         if self._certificate is not None:
             await self._certificate.keep_fresh()
@@ -154,14 +151,21 @@ class HttpServer:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         from aiohttp import web
 
-        handler, allowed = self._find(request.method, request.path)
-        if handler is None:
-            status = 405 if allowed else 404
-            return web.Response(status=status, text=f"{request.path}: no such page\n")
-        body = await _read(request)
-        if body is None:
-            return web.Response(status=413, text=f"body over {_LARGEST_BODY} bytes\n")
-        answer = await handler(
+        route, _ = self._find(request.method, request.path)
+        answer = await self._limited_answer(request, route)
+        return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
+
+    async def _limited_answer(self, request: web.BaseRequest, route: _Route | None) -> HttpResponse:
+        body: bytes | None = b""
+        if route is not None:
+            try:
+                async with asyncio.timeout(self._limits.body):
+                    body = await _read(request, route.largest_body)
+            except TimeoutError:
+                return _text(408, f"no whole body in {self._limits.body:g} s")
+            if body is None:
+                return _too_large(route)
+        return await self.handle(
             HttpRequest(
                 method=request.method,
                 path=request.path,
@@ -170,28 +174,85 @@ class HttpServer:
                 body=body,
             )
         )
-        return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
 
-    def _find(self, method: str, path: str) -> tuple[Handler | None, Sequence[str]]:
+    def _find(self, method: str, path: str) -> tuple[_Route | None, Sequence[str]]:
         method = "GET" if method == "HEAD" else method
-        handler = self._routes.get((method, path))
-        if handler is None:
-            handler = next(
-                (h for (m, p), h in self._prefixes.items() if m == method and path.startswith(p)),
+        route = self._routes.get((method, path))
+        if route is None:
+            route = next(
+                (r for (m, p), r in self._prefixes.items() if m == method and path.startswith(p)),
                 None,
             )
-        return handler, [m for m, p in self._routes if p == path]
+        return route, [m for m, p in self._routes if p == path]
 
 
-async def _read(request: web.BaseRequest) -> bytes | None:
+@dataclass(frozen=True, slots=True)
+class _Route:
+    handler: Handler
+    largest_body: int
+
+
+def _limited_server(
+    answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], limits: HttpLimits
+) -> web.Server:
+    """Return a server that closes connections whose next header does not come in time."""
+    from aiohttp import web
+
+    class Connection(web.RequestHandler):
+        _timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            self.expect_header(limits.header)
+
+        def connection_lost(self, exc: BaseException | None) -> None:
+            self.header_came()
+            super().connection_lost(exc)
+
+        def expect_header(self, seconds: float) -> None:
+            if self.transport is not None:
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(seconds, self.force_close)
+
+        def header_came(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    async def timed(request: web.BaseRequest) -> web.StreamResponse:
+        connection = request.protocol
+        assert isinstance(connection, Connection)
+        connection.header_came()
+        try:
+            return await answer(request)
+        finally:
+            connection.expect_header(limits.idle)
+
+    class Server(web.Server):
+        def __call__(self) -> Connection:
+            return Connection(self, loop=asyncio.get_running_loop(), **options)
+
+    options: Any = {"access_log": None}
+    return Server(timed, **options)
+
+
+async def _read(request: web.BaseRequest, most: int) -> bytes | None:
     """Return the body, or None when it is too large."""
     chunks, size = [], 0
     async for chunk in request.content.iter_any():
         size += len(chunk)
-        if size > _LARGEST_BODY:
+        if size > most:
             return None
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+def _too_large(route: _Route) -> HttpResponse:
+    return _text(413, f"body over {route.largest_body} bytes")
+
+
+def _text(status: int, text: str) -> HttpResponse:
+    return HttpResponse(status, {"content-type": "text/plain; charset=utf-8"}, f"{text}\n".encode())
 
 
 def _parse_address(address: str) -> tuple[str, int]:

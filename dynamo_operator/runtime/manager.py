@@ -1,6 +1,7 @@
 """The manager: starts what an operator consists of in order, and stops it in the reverse order.
 
     health and metrics servers       listening
+    webhooks                         listening, with a certificate
       event recorder                 running
         cache                        every declared type is there
           other runnables            started
@@ -36,6 +37,7 @@ from dynamo_operator.runtime.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
 from dynamo_operator.runtime.metrics import Metrics
 from dynamo_operator.runtime.permissions import Permission
 from dynamo_operator.runtime.running_controller import RunningController
+from dynamo_operator.runtime.webhooks.server import Webhooks
 from informers.clock import Clock, Random, SystemClock, system_random
 
 GRACEFUL_SHUTDOWN_SECONDS: Final = 30.0
@@ -137,6 +139,7 @@ class Manager:
         )
         self._grace = graceful_shutdown_seconds
         self._failures = _Failures()
+        self._webhooks: list[Webhooks] = []
         self._infrastructure = _RunnableGroup(self._failures)
         self._caches = _RunnableGroup(self._failures)
         self._others = _RunnableGroup(self._failures)
@@ -148,7 +151,7 @@ class Manager:
         self._late: list[str] = []
 
     def add(self, runnable: Controller | Runnable) -> None:
-        """Run something with the manager; if it runs already, at once.
+        """Run something with the manager; if it runs already, at once, webhooks excepted.
 
         Raises:
             ValueError: a controller of that name is there.
@@ -156,6 +159,9 @@ class Manager:
         """
         if self._state in (_State.STOPPING, _State.STOPPED):
             raise ManagerStateError(f"manager {self.name!r}: has begun to stop: cannot add to it")
+        if isinstance(runnable, Webhooks):
+            self._add_webhooks(runnable)
+            return
         if isinstance(runnable, Controller):
             if runnable.name in self._controllers:
                 raise ValueError(
@@ -178,7 +184,8 @@ class Manager:
     @property
     def addresses(self) -> dict[str, int]:
         """Ports of the servers that listen, by configured address."""
-        return {address: server.port for address, server in self._servers.items()}
+        ports = {address: server.port for address, server in self._servers.items()}
+        return ports | {webhooks.address: webhooks.port for webhooks in self._webhooks}
 
     async def run(self) -> None:
         """Run everything until cancelled or until something fails; once only.
@@ -240,6 +247,13 @@ class Manager:
         if raised is not None:
             raise raised
 
+    def _add_webhooks(self, webhooks: Webhooks) -> None:
+        self._require_new()
+        webhooks.count_in(self.metrics)
+        name = f"webhooks-{len(self._webhooks)}" if self._webhooks else "webhooks"
+        self.readyz.add(name, webhooks.check)
+        self._webhooks.append(webhooks)
+
     def _require_new(self) -> None:
         if self._state is not _State.NEW:
             raise ManagerStateError(f"manager {self.name!r}: was started already")
@@ -248,6 +262,10 @@ class Manager:
         for server in self._servers.values():
             await stack.enter_async_context(server)
             self._infrastructure.add(server)
+        for webhooks in self._webhooks:
+            # Before the caches: what they list may have to be converted here.
+            await stack.enter_async_context(webhooks)
+            self._infrastructure.add(webhooks)
         self._infrastructure.add(self.events)
         await stack.enter_async_context(self._infrastructure)
         self._caches.add(self.cache)
@@ -309,6 +327,8 @@ class Manager:
     async def _check_informers(self) -> None:
         if self._state is not _State.RUNNING:
             raise ManagerStateError(f"manager {self.name!r}: is {self._state.value}")
+        if any(webhooks.has_conversions for webhooks in self._webhooks):
+            return  # the Service must send conversions here, or the caches may never fill
         unsynced = self.cache.unsynced()
         if unsynced:
             raise CacheSyncError("; ".join(unsynced))

@@ -6,7 +6,9 @@ when a `Metrics` is made, not before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from informers.objects import ObjectKey, ResourceType
@@ -44,6 +46,7 @@ _RECONCILE_BUCKETS: Final = (
 )
 _QUEUE_BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 4))
 _WAIT_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_WEBHOOK_BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 4))
 _MOST_PRIORITIES: Final = 25
 
 
@@ -149,6 +152,30 @@ class Metrics:
             "resource",
             "outcome",
         )
+        self.webhook_requests = counter(
+            f"{prefix}webhook_requests_total", "Reviews answered.", "webhook", "code"
+        )
+        self.webhook_latency = histogram(
+            f"{prefix}webhook_latency_seconds",
+            "Length of a review.",
+            _WEBHOOK_BUCKETS,
+            "webhook",
+        )
+        self.webhook_in_flight = gauge(
+            f"{prefix}webhook_requests_in_flight", "Reviews under way.", "webhook"
+        )
+        self.webhook_panics = counter(
+            f"{prefix}webhook_panics_total", "Reviews that failed by a defect."
+        )
+        self.conversion_panics = counter(
+            f"{prefix}conversion_webhook_panics_total", "Conversions that failed by a defect."
+        )
+        self.certificate_reads = counter(
+            "certwatcher_read_certificate_total", "Certificates read to serve with."
+        )
+        self.certificate_errors = counter(
+            "certwatcher_read_certificate_errors_total", "Certificates that could not be served."
+        )
         self.events_dropped = counter("events_dropped_total", "Events dropped unsent.", "reason")
 
     def controller(self, name: str, max_concurrent_reconciles: int) -> ControllerMetrics:
@@ -163,6 +190,10 @@ class Metrics:
     def informer(self, resource_type: ResourceType, namespace: str) -> InformerMetrics:
         """Return the observer that counts for one informer."""
         return InformerMetrics(self, str(resource_type), namespace)
+
+    def webhooks(self) -> WebhookMetrics:
+        """Return what counts the calls of webhooks."""
+        return WebhookMetrics(self)
 
     def own_write_waited(self, resource_type: ResourceType, seconds: float, outcome: str) -> None:
         """Count one wait for an own write; `outcome` is seen or timeout."""
@@ -246,6 +277,48 @@ class QueueMetrics(QueueObserver):
     def finished(self, worked_seconds: float) -> None:
         """Observe how long an item was worked on."""
         self._worked(worked_seconds)
+
+
+class WebhookMetrics:
+    """Counts the calls of webhooks."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self.panics = metrics.webhook_panics
+        self.conversion_panics = metrics.conversion_panics
+
+    def add(self, path: str) -> None:
+        """Have the series of a path exist from now on."""
+        for code in ("200", "500"):
+            self._metrics.webhook_requests.labels(path, code)
+        self._metrics.webhook_latency.labels(path)
+        self._metrics.webhook_in_flight.labels(path)
+
+    @contextmanager
+    def call(self, path: str) -> Iterator[WebhookCall]:
+        """Count one call; whoever answers sets its `code`."""
+        call = WebhookCall()
+        with (
+            self._metrics.webhook_in_flight.labels(path).track_inprogress(),
+            self._metrics.webhook_latency.labels(path).time(),
+        ):
+            try:
+                yield call
+            finally:
+                self._metrics.webhook_requests.labels(path, str(call.code)).inc()
+
+    def certificate_read(self, succeeded: bool) -> None:
+        """Count an attempt to read the serving certificate."""
+        self._metrics.certificate_reads.inc()
+        if not succeeded:
+            self._metrics.certificate_errors.inc()
+
+
+@dataclass(slots=True)
+class WebhookCall:
+    """One call of a webhook; `code` is the HTTP status of its answer."""
+
+    code: int = 500
 
 
 class InformerMetrics(InformerObserver):

@@ -8,11 +8,11 @@ at once. What follows is decided before `done`:
     Result.requeue(after=s)     forgotten             after s                     requeue_after
     Result.backoff(reason)      counted               after the key's delay       requeue
     TerminalError               forgotten             no                          error
-    any other exception         counted               after the key's delay       error
+    any other exception         as the error policy's result; by default backoff  error
 
-A key that comes back keeps the priority with which it was taken. An exception is a reconcile's
-normal way to fail; one that can only be a defect (a TypeError, a KeyError, ...) is counted as a
-panic too and logged with its traceback.
+A key that comes back keeps the priority with which it was taken, unless the result says another. An
+exception is a reconcile's normal way to fail; one that can only be a defect (a TypeError, a
+KeyError, ...) is counted as a panic too and logged with its traceback.
 """
 
 from __future__ import annotations
@@ -24,25 +24,15 @@ from uuid import UUID
 
 import structlog
 
+from dynamo_operator.runtime.defects import DEFECTS
+from dynamo_operator.runtime.error_policy import ErrorPolicy
 from dynamo_operator.runtime.log_context import reconcile_log_context
 from dynamo_operator.runtime.metrics import ControllerMetrics
-from dynamo_operator.runtime.reconciler import Reconciler, Result, TerminalError
+from dynamo_operator.runtime.reconciler import Reconciler, Result
 from informers.clock import Clock, Random
 from informers.errors import QueueShutDownError
 from informers.objects import ObjectKey
 from informers.work_queue import QueueItem, Trigger, WorkQueue
-
-_DEFECTS: Final = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    NameError,
-    NotImplementedError,
-    RecursionError,
-    TypeError,
-)
 
 _RETRY: Final = Trigger("retry")
 _BACKOFF: Final = Trigger("backoff")
@@ -59,6 +49,8 @@ class ReconcileLoop:
         kind: the kind that keys name, for the log.
         reconciler: what is called for each key.
         queue: where keys come from.
+        errors: decides what follows an error.
+        concerns: whether a key is the controller's at all; one that is not is dropped.
         workers: how many keys are reconciled at once.
         timeout_seconds: time limit of one reconcile.
         before_reconcile: awaited before each attempt, outside its time limit.
@@ -74,6 +66,8 @@ class ReconcileLoop:
         kind: str,
         reconciler: Reconciler,
         queue: WorkQueue[ObjectKey],
+        errors: ErrorPolicy,
+        concerns: Callable[[ObjectKey], bool],
         workers: int,
         timeout_seconds: float | None,
         before_reconcile: Callable[[ObjectKey], Awaitable[None]],
@@ -85,6 +79,8 @@ class ReconcileLoop:
         self._kind = kind
         self._reconciler = reconciler
         self._queue = queue
+        self._errors = errors
+        self._concerns = concerns
         self._workers = workers
         self._timeout_seconds = timeout_seconds
         self._before_reconcile = before_reconcile
@@ -115,7 +111,12 @@ class ReconcileLoop:
             except QueueShutDownError:
                 return
             try:
-                await self._attempt(item)
+                if self._concerns(item.key):
+                    await self._attempt(item)
+                else:
+                    self._queue.forget(item.key)
+                    self._errors.passed(item.key)
+                    _log.debug("key dropped", controller=self._name, key=str(item.key))
             finally:
                 self._queue.done(item.key)
 
@@ -165,45 +166,42 @@ class ReconcileLoop:
         if isinstance(outcome, Exception):
             self._failed(item, outcome, seconds)
             return "error"
+        self._errors.passed(item.key)
         if outcome.backoff_reason is not None:
-            self._queue.add(item.key, priority=item.priority, rate_limited=True, trigger=_BACKOFF)
+            self._put_back(item, outcome, backoff=_BACKOFF)
             _log.info("reconcile backs off", reason=outcome.backoff_reason)
             return "requeue"
-        self._queue.forget(item.key)
-        after = outcome.requeue_after
-        if after is None:
-            return "success"
-        self._queue.add(item.key, priority=item.priority, after=after, trigger=_REQUEUE)
-        return "requeue_after"
+        self._put_back(item, outcome)
+        return "success" if outcome.requeue_after is None else "requeue_after"
 
     def _failed(self, item: QueueItem[ObjectKey], error: Exception, seconds: float) -> None:
         self._metrics.errors.inc()
-        text = f"{type(error).__name__}: {error}"
-        if is_terminal(error):
-            self._metrics.terminal_errors.inc()
-            self._queue.forget(item.key)
-            _log.error("reconcile failed for good", error=text, duration_seconds=seconds)
-            return
-        self._queue.add(item.key, priority=item.priority, rate_limited=True, trigger=_RETRY)
-        if isinstance(error, _DEFECTS):
+        is_defect = isinstance(error, DEFECTS)
+        if is_defect:
             self._metrics.panics.inc()
-            _log.error("reconcile failed", exc_info=error, duration_seconds=seconds)
+        result = self._errors.judge(item.key, error)
+        self._put_back(item, result, backoff=_RETRY)
+        event = "reconcile failed"
+        if result.requeue_after is None and result.backoff_reason is None:
+            self._metrics.terminal_errors.inc()
+            event = "reconcile failed for good"
+        if is_defect:
+            _log.error(event, exc_info=error, duration_seconds=seconds)
         else:
-            _log.error("reconcile failed", error=text, duration_seconds=seconds)
+            text = f"{type(error).__name__}: {error}"
+            _log.error(event, error=text, duration_seconds=seconds)
 
-
-def is_terminal(error: BaseException) -> bool:
-    """Whether an error is a TerminalError, was caused by one, or groups nothing else."""
-    seen: set[int] = set()
-    cause: BaseException | None = error
-    while cause is not None and id(cause) not in seen:
-        if isinstance(cause, TerminalError):
-            return True
-        if isinstance(cause, BaseExceptionGroup):
-            return all(is_terminal(member) for member in cause.exceptions)
-        seen.add(id(cause))
-        cause = cause.__cause__
-    return False
+    def _put_back(
+        self, item: QueueItem[ObjectKey], result: Result, *, backoff: Trigger = _BACKOFF
+    ) -> None:
+        priority = item.priority if result.priority is None else result.priority
+        if result.backoff_reason is not None:
+            self._queue.add(item.key, priority=priority, rate_limited=True, trigger=backoff)
+            return
+        self._queue.forget(item.key)
+        after = result.requeue_after
+        if after is not None:
+            self._queue.add(item.key, priority=priority, after=after, trigger=_REQUEUE)
 
 
 def _checked(result: object) -> Result:

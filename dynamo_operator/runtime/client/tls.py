@@ -80,7 +80,7 @@ def _load_pair(context: ssl.SSLContext, pair: ClientCertificate) -> None:
     def no_password() -> bytes:
         raise ConfigError("client key: it is encrypted, and there is nobody to ask for a password")
 
-    with _private_file(pair.certificate.rstrip() + b"\n" + pair.key) as path:
+    with private_file(pair.certificate.rstrip() + b"\n" + pair.key) as path:
         try:
             context.load_cert_chain(path, password=no_password)
         except (ssl.SSLError, ValueError) as error:
@@ -89,7 +89,7 @@ def _load_pair(context: ssl.SSLContext, pair: ClientCertificate) -> None:
 
 
 @contextmanager
-def _private_file(data: bytes) -> Iterator[str]:
+def private_file(data: bytes) -> Iterator[str]:
     """Yield the path of a file that only we can read: in memory on Linux, else removed at once."""
     if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
         with os.fdopen(os.memfd_create("client-certificate"), "wb") as memory:

@@ -7,7 +7,8 @@ import pytest
 import trustme
 
 from dynamo_operator.runtime.client.http import HttpResponse
-from dynamo_operator.runtime.http_server import HttpServer, ServingCertificate
+from dynamo_operator.runtime.http_server import HttpServer
+from dynamo_operator.runtime.serving_certificate import ServingCertificate
 from dynamo_operator.testing.polling import eventually
 
 
