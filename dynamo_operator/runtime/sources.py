@@ -1,4 +1,9 @@
-"""Where a controller's keys come from: watches of kinds, and channels for everything else."""
+"""Where a controller's keys come from: watches of kinds, and sources for everything else.
+
+A `Source` is whatever sends keys to a queue from `attach` to `detach`: a `Channel` that somebody
+feeds, an informer of one's own, e.g. of another cluster, or any object with these methods. What
+has to work for it, e.g. to poll a service, is a Runnable of the manager and sends to a channel.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import structlog
+
 from dynamo_operator.runtime.enqueue import Enqueue, enqueue_self
 from dynamo_operator.runtime.models import KubeModel
-from dynamo_operator.runtime.predicates import Predicate
+from dynamo_operator.runtime.predicates import Predicate, name_of
 from informers.events import Added, Deleted, ObjectEvent, Updated
 from informers.objects import ObjectKey, ResourceType
+from informers.shared_informer import HandlerRegistration, SharedInformer
 from informers.work_queue import Priority, Trigger
 
 _SENT = Trigger("channel")
+
+_log = structlog.get_logger(__name__)
+
+Filtered = Callable[[str], None]
+"""Told the name of a predicate that dropped an event."""
 
 
 class KeySink(Protocol):
@@ -44,6 +57,19 @@ class Watch:
     metadata_only: bool = False
 
 
+class Source(Protocol):
+    """Sends keys to any number of queues, each from `attach` to `detach`."""
+
+    def attach(self, sink: KeySink) -> None:
+        """Send to that queue from now on, first what is known already."""
+
+    def detach(self, sink: KeySink) -> None:
+        """Send to that queue no more."""
+
+    async def wait_synced(self) -> None:
+        """Wait until what is known at the start was sent; controllers reconcile only after that."""
+
+
 class Channel:
     """Triggers from outside the cluster: whatever is sent is queued by every controller of it.
 
@@ -72,20 +98,90 @@ class Channel:
         """Send to that queue no more."""
         self._sinks.remove(sink)
 
+    async def wait_synced(self) -> None:
+        """Return at once: what was sent early is in the queue since `attach`."""
+
+
+class InformerSource:
+    """The objects of an informer that somebody else runs, e.g. one of another cluster.
+
+    Args:
+        informer: who runs it also stops it.
+        enqueue: from a change to keys.
+        predicates: which changes matter; all of them must pass.
+    """
+
+    def __init__(
+        self,
+        informer: SharedInformer,
+        *,
+        enqueue: Enqueue = enqueue_self,
+        predicates: Sequence[Predicate] = (),
+    ) -> None:
+        self._informer = informer
+        self._enqueue = enqueue
+        self._predicates = tuple(predicates)
+        self._registrations: list[tuple[KeySink, HandlerRegistration]] = []
+
+    def attach(self, sink: KeySink) -> None:
+        """Send the keys of every object, and of every change from now on."""
+        handler = enqueue_handler(
+            sink, self._informer.resource_type, self._enqueue, self._predicates
+        )
+        self._registrations.append((sink, self._informer.add_handler(handler)))
+
+    def detach(self, sink: KeySink) -> None:
+        """Send to that queue no more."""
+        for attached, registration in self._registrations:
+            if attached is sink:
+                registration.remove()
+        self._registrations = [pair for pair in self._registrations if pair[0] is not sink]
+
+    async def wait_synced(self) -> None:
+        """Wait until the informer's first list was sent."""
+        await self._informer.wait_synced()
+
 
 def enqueue_handler(
     sink: KeySink,
     resource_type: ResourceType,
     enqueue: Enqueue,
     predicates: Sequence[Predicate],
+    *,
+    low_priority: int = Priority.LOW,
+    filtered: Filtered | None = None,
 ) -> Callable[[ObjectEvent], None]:
-    """Return the handler that leads the events of one type to a queue."""
+    """Return the handler that leads the events of one type to a queue.
+
+    Args:
+        sink: the queue.
+        resource_type: whose events these are.
+        enqueue: from a change to keys.
+        predicates: all must pass; asked in this order up to the first that does not.
+        low_priority: of what is no news, i.e. the initial list and resyncs.
+        filtered: told of each event that is dropped, and by whom.
+    """
+
+    def drop(event: ObjectEvent, predicate: Predicate) -> None:
+        name = name_of(predicate)
+        if filtered is not None:
+            filtered(name)
+        if structlog.is_configured():
+            _log.debug(
+                "event filtered",
+                resource=str(resource_type),
+                object=str(event.object.key),
+                event_type=type(event).__name__,
+                predicate=name,
+            )
 
     def handle(event: ObjectEvent) -> None:
         for predicate in predicates:
             if not predicate(event):
+                drop(event, predicate)
                 return
-        priority, reason = _weight(event)
+        is_news, reason = _news(event)
+        priority = Priority.NORMAL if is_news else low_priority
         trigger = Trigger(reason, resource_type, event.object.key)
         for key in enqueue(event):
             sink.add(key, priority=priority, trigger=trigger)
@@ -93,14 +189,14 @@ def enqueue_handler(
     return handle
 
 
-def _weight(event: ObjectEvent) -> tuple[int, str]:
-    """Return priority and reason: what is no news, i.e. the initial list and resyncs, is low."""
+def _news(event: ObjectEvent) -> tuple[bool, str]:
+    """Return whether anything happened, and what."""
     match event:
         case Added(initial=initial):
-            return (Priority.LOW, "listed") if initial else (Priority.NORMAL, "added")
+            return (False, "listed") if initial else (True, "added")
         case Updated(old=old, object=new):
             if old.resource_version == new.resource_version:
-                return Priority.LOW, "resync"
-            return Priority.NORMAL, "updated"
+                return False, "resync"
+            return True, "updated"
         case Deleted():
-            return Priority.NORMAL, "deleted"
+            return True, "deleted"

@@ -1,10 +1,17 @@
+import asyncio
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
 from dynamo_operator.runtime.enqueue import enqueue_self
-from dynamo_operator.runtime.predicates import label_selector
-from dynamo_operator.runtime.sources import Channel, enqueue_handler
+from dynamo_operator.runtime.predicates import generation_changed, label_selector
+from dynamo_operator.runtime.sources import Channel, InformerSource, enqueue_handler
 from informers.events import Added, Deleted, Updated
 from informers.objects import ObjectKey, ResourceType
-from informers.work_queue import Priority
+from informers.work_queue import Priority, WorkQueue
 from tests.dynamo_operator.runtime.objects import cached
+from tests.informers.fake_cluster import FakeCluster, running
 
 WIDGET = ResourceType("lab.test", "v1", "Widget", "widgets")
 
@@ -40,6 +47,65 @@ def test_what_is_no_news_has_low_priority():
     ]
 
 
+def test_the_priority_of_what_is_no_news_can_be_chosen():
+    sink = Sink()
+    handle = enqueue_handler(sink, WIDGET, enqueue_self, (), low_priority=-5)
+
+    handle(Added(cached(), initial=True))
+    handle(Added(cached()))
+
+    assert [priority for _, priority, _ in sink.taken] == [-5, 0]
+
+
+def test_news_raises_the_priority_of_a_key_that_waits_since_the_first_list():
+    queue: WorkQueue[ObjectKey] = WorkQueue()
+    handle = enqueue_handler(queue, WIDGET, enqueue_self, ())
+    first = cached("a", version=1)
+    handle(Added(first, initial=True))
+    handle(Added(cached("b", version=1), initial=True))
+    assert queue.statistics().ready == {-100: 2}
+
+    handle(Updated(first, cached("a", version=2)))
+
+    assert queue.statistics().ready == {0: 1, -100: 1}
+    item = queue.get_nowait()
+    assert item is not None
+    assert (item.key.name, item.priority) == ("a", 0)
+
+
+def test_what_a_predicate_drops_is_counted_by_its_name():
+    dropped: list[str] = []
+    handle = enqueue_handler(
+        Sink(),
+        WIDGET,
+        enqueue_self,
+        [generation_changed, label_selector("never")],
+        filtered=dropped.append,
+    )
+    obj = cached(generation=1)
+
+    handle(Updated(obj, obj))
+    handle(Added(obj))
+
+    assert dropped == ["generation_changed", "label_selector"]
+
+
+def test_a_configured_log_says_what_was_dropped_and_why():
+    handle = enqueue_handler(Sink(), WIDGET, enqueue_self, [generation_changed])
+    obj = cached(generation=1)
+
+    with capture_logs() as entries:
+        handle(Updated(obj, obj))
+        assert structlog.is_configured()
+
+    (entry,) = entries
+    assert (entry["event"], entry["object"], entry["predicate"]) == (
+        "event filtered",
+        "lab/a",
+        "generation_changed",
+    )
+
+
 def test_an_event_that_a_predicate_stops_is_not_mapped():
     sink, mapped = Sink(), []
 
@@ -73,3 +139,29 @@ def test_a_channel_keeps_what_is_sent_before_a_controller_is_there():
         ("lab/late", 0, "channel"),
     ]
     assert second.taken == [("lab/late", 0, "channel")]
+
+
+@pytest.mark.virtual_time
+async def test_an_informer_of_ones_own_sends_what_it_holds_and_every_change():
+    cluster, sink = FakeCluster(), Sink()
+    cluster.put("a")
+
+    async with running(cluster) as informer:
+        source = InformerSource(informer, predicates=[label_selector("!quiet")])
+        source.attach(sink)
+        assert sink.taken == []
+        await source.wait_synced()
+        cluster.put("b")
+        cluster.put("c", labels={"quiet": ""})
+        await asyncio.sleep(1)
+        source.detach(sink)
+        cluster.put("d")
+        await asyncio.sleep(1)
+        assert informer.statistics().handlers == 0
+
+    assert [key for key, _, _ in sink.taken] == ["ns/a", "ns/b"]
+
+
+async def test_a_channel_has_nothing_to_wait_for():
+    async with asyncio.timeout(1):
+        await Channel().wait_synced()
