@@ -6,11 +6,12 @@ when a `Metrics` is made, not before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from informers.errors import ListWatchError
 from informers.objects import ObjectKey, ResourceType
 from informers.observers import InformerObserver, QueueObserver
 from informers.work_queue import WorkQueueStatistics
@@ -48,9 +49,11 @@ _QUEUE_BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 4))
 _WAIT_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _WEBHOOK_BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 4))
 _MOST_PRIORITIES: Final = 25
+_MANY_PRIORITIES: Final = "exceeded_cardinality_limit"
 
 
 _Setter = Callable[[float], None]
+_Statistics = Callable[[], WorkQueueStatistics]
 
 
 class Metrics:
@@ -119,6 +122,15 @@ class Metrics:
             "workqueue_longest_running_processor_seconds", "Oldest item in progress.", *queue
         )
         self.queue_retries = counter("workqueue_retries_total", "Delayed additions.", *queue)
+        self.queue_statistics: dict[str, _Statistics] = {}
+        registry.register(_OldestReady(self.queue_statistics))
+        self.events_filtered = counter(
+            "controller_events_filtered_total",
+            "Events that a predicate dropped.",
+            by,
+            "resource",
+            "predicate",
+        )
 
         self.client_requests = counter(
             "rest_client_requests_total", "Requests to the API server.", "code", "method", "host"
@@ -135,6 +147,12 @@ class Metrics:
         )
         self.informer_errors = counter(
             "informer_errors_total", "Lists and watches that failed.", *informer
+        )
+        self.informer_failing = gauge(
+            "informer_list_watch_failing",
+            "1 while lists or watches fail; the code is the last HTTP status, or <error>.",
+            *informer,
+            "code",
         )
         self.handler_errors = counter(
             "informer_handler_errors_total", "Events lost to a failing handler.", *informer
@@ -187,6 +205,15 @@ class Metrics:
         """Return the observer that counts for one controller's queue."""
         return QueueMetrics(self, name)
 
+    def event_filter(self, controller: str, resource_type: ResourceType) -> Callable[[str], None]:
+        """Return what counts the events of a type that a controller's predicates drop, by name."""
+        series = self.events_filtered
+
+        def filtered(predicate: str) -> None:
+            series.labels(controller, str(resource_type), predicate).inc()
+
+        return filtered
+
     def informer(self, resource_type: ResourceType, namespace: str) -> InformerMetrics:
         """Return the observer that counts for one informer."""
         return InformerMetrics(self, str(resource_type), namespace)
@@ -226,6 +253,8 @@ class ControllerMetrics:
         self.panics = metrics.reconcile_panics.labels(name)
         self.timeouts = metrics.reconcile_timeouts.labels(name)
         self.active_workers = metrics.active_workers.labels(name)
+        self._name = name
+        self._queues = metrics.queue_statistics
         self._unfinished = metrics.unfinished_work.labels(name, name)
         self._longest = metrics.longest_running.labels(name, name)
 
@@ -235,7 +264,8 @@ class ControllerMetrics:
         self._time(seconds)
 
     def watch_queue(self, statistics: Callable[[], WorkQueueStatistics]) -> None:
-        """Ask the queue at each scrape for the ages of what is in progress."""
+        """Ask the queue at each scrape for the ages of what waits and what is in progress."""
+        self._queues[self._name] = statistics
         self._unfinished.set_function(lambda: statistics().unfinished_seconds)
         self._longest.set_function(lambda: statistics().longest_processing_seconds)
 
@@ -257,7 +287,7 @@ class QueueMetrics(QueueObserver):
         set_depth = self._depths.get(priority)
         if set_depth is None:
             few = len(self._depths) < _MOST_PRIORITIES
-            label = str(priority) if few else "exceeded_cardinality_limit"
+            label = str(priority) if few else _MANY_PRIORITIES
             set_depth = self._depth.labels(self._name, self._name, label).set
             self._depths[priority] = set_depth
         set_depth(depth)
@@ -329,6 +359,7 @@ class InformerMetrics(InformerObserver):
         self._labels = (resource, namespace)
         self._set_objects = metrics.informer_objects.labels(resource, namespace).set
         self._set_bytes = metrics.informer_bytes.labels(resource, namespace).set
+        self._failing = ""
 
     def listed(self, resource_type: ResourceType, objects: int, reason: str) -> None:
         """Count a full list."""
@@ -341,8 +372,17 @@ class InformerMetrics(InformerObserver):
     def failed(
         self, resource_type: ResourceType, error: Exception, retry_in_seconds: float
     ) -> None:
-        """Count a failed list or watch."""
+        """Count a failed list or watch, and show its status until one succeeds."""
         self._metrics.informer_errors.labels(*self._labels).inc()
+        self.recovered(resource_type)
+        self._failing = str(error.code) if isinstance(error, ListWatchError) else "<error>"
+        self._metrics.informer_failing.labels(*self._labels, self._failing).set(1)
+
+    def recovered(self, resource_type: ResourceType) -> None:
+        """Show no failure any more."""
+        if self._failing:
+            self._metrics.informer_failing.remove(*self._labels, self._failing)
+            self._failing = ""
 
     def handler_failed(self, resource_type: ResourceType, key: ObjectKey, error: Exception) -> None:
         """Count an event that a handler lost."""
@@ -358,6 +398,35 @@ class InformerMetrics(InformerObserver):
         """Set the size gauges."""
         self._set_objects(objects)
         self._set_bytes(data_bytes)
+
+
+class _OldestReady:
+    """How long the first item of each priority has been ready; empty levels have no series."""
+
+    def __init__(self, queues: Mapping[str, _Statistics]) -> None:
+        self._queues = queues
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.metrics_core import GaugeMetricFamily
+
+        family = GaugeMetricFamily(
+            "workqueue_oldest_ready_seconds",
+            "Age of the item that is ready for longest.",
+            labels=("name", "controller", "priority"),
+        )
+        for name, statistics in self._queues.items():
+            for label, age in _bounded(statistics().oldest_ready_seconds).items():
+                family.add_metric((name, name, label), age)
+        yield family
+
+
+def _bounded(ages: Mapping[int, float]) -> dict[str, float]:
+    """Return ages by label: each priority, beyond a number of them the oldest of the rest."""
+    shown: dict[str, float] = {}
+    for count, (priority, age) in enumerate(ages.items()):
+        label = str(priority) if count < _MOST_PRIORITIES else _MANY_PRIORITIES
+        shown[label] = max(age, shown.get(label, age))
+    return shown
 
 
 class _WithoutCreated:

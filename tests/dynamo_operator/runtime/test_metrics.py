@@ -2,10 +2,18 @@ import re
 
 from dynamo_operator.runtime.metrics import Metrics
 from informers.clock import SystemClock
+from informers.errors import ListWatchError
 from informers.objects import ObjectKey, ResourceType
 from informers.work_queue import WorkQueue
 
 WIDGETS = ResourceType("lab.test", "v1", "Widget", "widgets")
+
+
+class ManualClock(SystemClock):
+    time = 0.0
+
+    def monotonic(self):
+        return self.time
 
 
 def render(metrics):
@@ -79,6 +87,57 @@ def test_depth_is_told_for_each_priority_up_to_a_number():
     shown = set(re.findall(r'workqueue_depth{.*priority="([^"]+)"}', text))
     assert shown == {*map(str, range(25)), "exceeded_cardinality_limit"}
     assert 'workqueue_adds_total{controller="w",name="w"} 30.0' in text
+
+
+async def test_the_longest_wait_is_told_for_each_priority_that_waits():
+    metrics, clock = Metrics(), ManualClock()
+    queue: WorkQueue[ObjectKey] = WorkQueue(observer=metrics.queue("w"), clock=clock)
+    metrics.controller("w", 1).watch_queue(queue.statistics)
+    queue.add(ObjectKey("", "listed"), priority=-100)
+    clock.time = 40
+    for number in range(30):
+        queue.add(ObjectKey("", str(number)), priority=number)
+    clock.time = 45
+
+    def ages():
+        series = r'workqueue_oldest_ready_seconds{.*name="w",priority="([^"]+)"} (\S+)'
+        return {name: float(age) for name, age in re.findall(series, render(metrics))}
+
+    first = ages()
+    assert first["29"] == 5
+    assert first["exceeded_cardinality_limit"] == 45
+    assert len(first) == 26
+    for _ in range(31):
+        queue.get_nowait()
+    assert ages() == {}
+
+
+def test_the_last_failure_of_lists_and_watches_is_shown_until_they_recover():
+    metrics = Metrics()
+    observer = metrics.informer(WIDGETS, "lab")
+
+    def failing():
+        return re.findall(r'informer_list_watch_failing{code="([^"]+)",.*} 1.0', render(metrics))
+
+    observer.failed(WIDGETS, OSError("x"), 1.0)
+    assert failing() == ["<error>"]
+    observer.failed(WIDGETS, ListWatchError(403, "Forbidden"), 1.0)
+    assert failing() == ["403"]
+    observer.recovered(WIDGETS)
+    observer.recovered(WIDGETS)
+    assert failing() == []
+
+
+def test_dropped_events_are_counted_by_predicate():
+    metrics = Metrics()
+    dropped = metrics.event_filter("w", WIDGETS)
+    dropped("generation_changed")
+    dropped("generation_changed")
+
+    assert (
+        'controller_events_filtered_total{controller="w",predicate="generation_changed",'
+        'resource="widgets.v1.lab.test"} 2.0'
+    ) in render(metrics)
 
 
 def test_two_managers_metrics_are_apart():
