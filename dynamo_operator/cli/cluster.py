@@ -1,4 +1,4 @@
-"""`dynamo-operator cluster`: an embedded cluster to work with, until it is interrupted."""
+"""`dynamo-operator cluster`: a cluster to work with, until it is interrupted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ import asyncio
 from pathlib import Path
 
 from dynamo_operator.cli.crds import apply_crds
-from dynamo_operator.cli.local import GPU_LABELS, image_map
+from dynamo_operator.cli.local import (
+    GPU_LABELS,
+    add_control_plane_flag,
+    find_control_plane,
+    image_map,
+    make_control_plane,
+)
 from dynamo_operator.cli.logs import add_log_flags, configure_logs
 from dynamo_operator.cli.planner import install_planner, listed_versions
 from dynamo_operator.local_cluster.cluster import ClusterOptions, local_cluster
@@ -30,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="install the planner, so that searches run for the models it knows",
     )
+    add_control_plane_flag(parser)
     add_log_flags(parser)
     parser.set_defaults(run=run_cluster, ends_on_signal=True)
 
@@ -37,6 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 async def run_cluster(arguments: argparse.Namespace) -> int:
     """Run the cluster, say how to reach it, and wait for SIGTERM or SIGINT."""
     configure_logs(arguments)
+    binaries = find_control_plane(arguments.control_plane)
+    directory = arguments.directory.absolute()
     images = ImageMap({})
     if arguments.with_planner:
         planner = await install_planner()
@@ -47,15 +56,15 @@ async def run_cluster(arguments: argparse.Namespace) -> int:
             " `dynamo-operator planner status` lists"
         )
     options = ClusterOptions(
-        directory=arguments.directory.absolute(),
+        directory=directory,
         images=images,
         node_labels=GPU_LABELS,
-        port=arguments.port,
-        audit_file=arguments.directory.absolute() / "audit.jsonl",
     )
-    async with local_cluster(options) as cluster:
-        if not arguments.no_crds:
-            await apply_crds(cluster.client)
+    control_plane = make_control_plane(
+        binaries, directory, directory / "audit.jsonl", port=arguments.port
+    )
+    prepare = None if arguments.no_crds else apply_crds
+    async with local_cluster(options, control_plane, prepare=prepare) as cluster:
         print(f"export KUBECONFIG={cluster.kubeconfig()}", flush=True)
         await asyncio.Event().wait()
     return 0

@@ -24,8 +24,16 @@ from dynamo_operator.api.v1beta2 import (
 )
 from dynamo_operator.cli.candidates import candidate_table
 from dynamo_operator.cli.chart import candidate_chart
+from dynamo_operator.cli.crds import apply_crds
 from dynamo_operator.cli.errors import USAGE, CliError
-from dynamo_operator.cli.local import GPU_LABELS, image_map, operated
+from dynamo_operator.cli.local import (
+    GPU_LABELS,
+    add_control_plane_flag,
+    find_control_plane,
+    image_map,
+    make_control_plane,
+    operated,
+)
 from dynamo_operator.cli.logs import add_log_flags, configure_logs
 from dynamo_operator.cli.planner import install_planner, listed_versions
 from dynamo_operator.cli.progress import ProgressLine, describe
@@ -77,6 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=Path, default=Path("demo-output"), help="where the results are written"
     )
+    add_control_plane_flag(parser)
     add_log_flags(parser)
     parser.set_defaults(run=run_demo, log_level="warning")
 
@@ -85,6 +94,7 @@ async def run_demo(arguments: argparse.Namespace) -> int:
     """Search, show, and leave nothing behind but the results."""
     configure_logs(arguments)
     output = _output_directory(arguments.output)
+    binaries = find_control_plane(arguments.control_plane)
     planner = await install_planner()
     print(f"planner: {listed_versions(planner)}")
     offline = await _needs_no_hub(arguments.model, planner)
@@ -96,10 +106,13 @@ async def run_demo(arguments: argparse.Namespace) -> int:
             directory=Path(directory),
             images=image_map(planner, offline=offline),
             node_labels=GPU_LABELS,
-            audit_file=output / "audit.jsonl",
         )
-        async with local_cluster(options) as cluster, operated(cluster):
-            print(f"cluster: {cluster.https.url}, one node, audit log {output / 'audit.jsonl'}")
+        control_plane = make_control_plane(binaries, Path(directory), output / "audit.jsonl")
+        async with (
+            local_cluster(options, control_plane, prepare=apply_crds) as cluster,
+            operated(cluster),
+        ):
+            print(f"cluster: {cluster.url}, one node, audit log {output / 'audit.jsonl'}")
             if arguments.keep:
                 _tell_how_to_look_around(cluster.kubeconfig(path=output / "kubeconfig"))
             run = await _search(cluster.client, arguments)

@@ -1,7 +1,8 @@
-"""What plays our images on this machine, for the commands that run a cluster of their own."""
+"""Control plane, images and operator of the commands that run a cluster of their own."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import AsyncGenerator
@@ -12,7 +13,7 @@ import dynamo_operator
 from dynamo_operator.api.planner_contract import PLANNER_USER_ID
 from dynamo_operator.api.publisher_contract import PUBLISHER_EXECUTABLE
 from dynamo_operator.app import OperatorSettings, build_manager
-from dynamo_operator.cli.crds import apply_crds
+from dynamo_operator.cli.errors import USAGE, CliError
 from dynamo_operator.generate.deployment import namespace
 from dynamo_operator.generate.layout import IMAGE as OPERATOR_IMAGE
 from dynamo_operator.generate.layout import MANAGER, NAME, NAMESPACE
@@ -25,6 +26,8 @@ from dynamo_operator.generate.rbac import (
 from dynamo_operator.hardware.discovery import GPU_DISCOVERY_ROLE
 from dynamo_operator.images import PUBLIC_PLANNER_IMAGE
 from dynamo_operator.local_cluster.cluster import LocalCluster
+from dynamo_operator.local_cluster.control_plane import ControlPlane
+from dynamo_operator.local_cluster.embedded_control_plane import EmbeddedControlPlane
 from dynamo_operator.local_cluster.images import ImageEnvironment, ImageMap
 from dynamo_operator.local_cluster.node_agent import gpu_labels
 from dynamo_operator.planner.environment import PlannerEnvironment
@@ -35,6 +38,11 @@ from dynamo_operator.runtime.builtin_kinds import (
     ServiceAccount,
 )
 from dynamo_operator.runtime.client import Client
+from dynamo_operator.testing.control_plane_binaries import (
+    ControlPlaneBinaries,
+    ControlPlaneMissingError,
+)
+from dynamo_operator.testing.real_control_plane import RealControlPlane
 
 _OPERATOR_USER_ID = 65532
 # How whoever starts the cluster reaches the Hugging Face hub, which its containers then do, too.
@@ -95,14 +103,58 @@ async def grant_operator(client: Client) -> str:
     return f"system:serviceaccount:{NAMESPACE}:{NAME}"
 
 
+def add_control_plane_flag(parser: argparse.ArgumentParser) -> None:
+    """Add the choice between the embedded control plane and a real one."""
+    parser.add_argument(
+        "--control-plane",
+        choices=("embedded", "real"),
+        default="embedded",
+        help="API server and controllers: our own in this process, or the real ones, which"
+        " hack/control_plane/build makes; default: %(default)s",
+    )
+
+
+def find_control_plane(name: str) -> ControlPlaneBinaries | None:
+    """Return the programs of the control plane of that name; None: it is the embedded one.
+
+    Raises:
+        CliError: they are not here; says how to get them.
+    """
+    if name == "embedded":
+        return None
+    try:
+        return ControlPlaneBinaries.find(os.environ, with_controllers=True)
+    except ControlPlaneMissingError as error:
+        raise CliError(f"--control-plane {name}: {error}", exit_code=USAGE) from None
+
+
+def make_control_plane(
+    binaries: ControlPlaneBinaries | None, directory: Path, audit_file: Path, *, port: int = 0
+) -> ControlPlane:
+    """Make a control plane, not started yet.
+
+    Args:
+        binaries: as `find_control_plane` returned them.
+        directory: of the cluster.
+        audit_file: where each request is logged as a JSON line.
+        port: of the API server; 0 for a free one.
+    """
+    if binaries is None:
+        return EmbeddedControlPlane(port=port, audit_file=audit_file)
+    return RealControlPlane.complete(
+        binaries, port=port, directory=directory / "control-plane", audit_file=audit_file
+    )
+
+
 @asynccontextmanager
 async def operated(cluster: LocalCluster) -> AsyncGenerator[str]:
     """Run the operator with the rights that a deployed one gets, and no others.
 
+    The cluster has our CRDs.
+
     Yields:
         The user that the operator is.
     """
-    await apply_crds(cluster.client)
     user = await grant_operator(cluster.client)
     settings = OperatorSettings(operator_image=OPERATOR_IMAGE)
     async with (

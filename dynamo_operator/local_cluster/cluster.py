@@ -1,31 +1,31 @@
-"""A whole cluster in one process: API server, controllers and one node, over HTTPS."""
+"""A whole cluster on this machine: a control plane, and this machine as its one node."""
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dynamo_operator.apiserver.api_server import ApiServer
-from dynamo_operator.apiserver.audit import AuditLog
-from dynamo_operator.apiserver.server import HttpsServer
-from dynamo_operator.local_cluster.garbage_collector import GarbageCollector
+from dynamo_operator.local_cluster.control_plane import (
+    HOST,
+    MASTERS,
+    Audit,
+    ControlPlane,
+)
+from dynamo_operator.local_cluster.embedded_control_plane import EmbeddedControlPlane
 from dynamo_operator.local_cluster.images import ImageMap
-from dynamo_operator.local_cluster.job_controller import JobController
 from dynamo_operator.local_cluster.kubelet_server import ServingCertificate
-from dynamo_operator.local_cluster.namespaces import Namespaces
 from dynamo_operator.local_cluster.node_agent import NodeAgent, NodeOptions
-from dynamo_operator.local_cluster.scheduler import Scheduler
 from dynamo_operator.local_cluster.volumes import remove_tree
 from dynamo_operator.runtime.client import Client, ClientConfig
 from dynamo_operator.runtime.manager import Manager
 
 _NODE = "local"
-_HOST = "127.0.0.1"
+_NODE_USER = f"system:node:{_NODE}"
+_NODE_GROUPS = ("system:nodes",)
 
 
 class ClusterError(OSError):
@@ -34,7 +34,7 @@ class ClusterError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """What a local cluster is like.
+    """What a local cluster is like, whatever its control plane.
 
     Args:
         directory: everything it keeps on disk lies below; made when absent.
@@ -42,8 +42,6 @@ class ClusterOptions:
         node_labels: further labels of its node, e.g. `gpu_labels(...)`.
         node_capacity: further resources of its node.
         claims: host directories that play PersistentVolumeClaims, by `namespace/name`.
-        port: of the API server; 0 for a free one.
-        audit_file: where each request is logged as a JSON line, or None.
     """
 
     directory: Path
@@ -51,23 +49,25 @@ class ClusterOptions:
     node_labels: Mapping[str, str] = field(default_factory=dict)
     node_capacity: Mapping[str, str] = field(default_factory=dict)
     claims: Mapping[str, Path] = field(default_factory=dict)
-    port: int = 0
-    audit_file: Path | None = None
 
 
 class LocalCluster:
     """A running cluster; made by `local_cluster`. `client` is an administrator's."""
 
-    def __init__(self, api: ApiServer, https: HttpsServer, directory: Path, client: Client) -> None:
-        self.api = api
-        self.https = https
+    def __init__(self, control_plane: ControlPlane, directory: Path, client: Client) -> None:
+        self.control_plane = control_plane
         self.client = client
         self._directory = directory
 
     @property
-    def audit(self) -> AuditLog:
+    def url(self) -> str:
+        """Where its API server listens."""
+        return self.control_plane.url
+
+    @property
+    def audit(self) -> Audit:
         """Every request so far."""
-        return self.api.audit
+        return self.control_plane.audit
 
     def connect(self, user: str, *, groups: tuple[str, ...] = (), field_manager: str) -> Client:
         """Make a client that acts as a user; the caller closes it."""
@@ -78,48 +78,51 @@ class LocalCluster:
         self,
         user: str = "admin",
         *,
-        groups: tuple[str, ...] = ("system:masters",),
+        groups: tuple[str, ...] = MASTERS,
         path: Path | None = None,
     ) -> Path:
         """Write a kubeconfig of a user and return its path."""
         path = path or self._directory / f"{user.replace(':', '-')}.kubeconfig"
-        self.https.write_kubeconfig(path, user=user, groups=groups)
+        self.control_plane.write_kubeconfig(path, user=user, groups=groups)
         return path
 
 
 @asynccontextmanager
-async def local_cluster(options: ClusterOptions) -> AsyncGenerator[LocalCluster]:
+async def local_cluster(
+    options: ClusterOptions,
+    control_plane: ControlPlane | None = None,
+    *,
+    prepare: Callable[[Client], Awaitable[object]] | None = None,
+) -> AsyncGenerator[LocalCluster]:
     """Run a cluster for the length of the block; nothing is left running after it.
 
+    Args:
+        options: the cluster.
+        control_plane: not started yet; None for the embedded one.
+        prepare: is given an administrator's client before any controller or node is there, e.g. to
+            install CustomResourceDefinitions that controllers then know from their start.
+
     Raises:
-        ClusterError: its directory or port cannot be had.
+        ClusterError: its directory cannot be had.
+        PortInUseError: its port cannot be had.
     """
+    control_plane = control_plane or EmbeddedControlPlane()
     async with AsyncExitStack() as stack:
         stack.enter_context(_own_directory(options.directory))
-        api = ApiServer(audit=_audit_log(options.audit_file, stack), service_accounts=True)
-        https = HttpsServer(api, host=_HOST, port=options.port)
-        try:
-            await stack.enter_async_context(https)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            raise ClusterError(f"port {options.port} of {_HOST} is in use; name another") from None
-        kubeconfig = options.directory / "admin.kubeconfig"
-        https.write_kubeconfig(kubeconfig)
-        config = ClientConfig.load(kubeconfig=str(kubeconfig), environ={})
-        client = Client.connect(config, field_manager="local-cluster")
-        await stack.enter_async_context(client)
-        manager = Manager(client, name="local-cluster")
-        for runnable in (
-            Namespaces(client, root_ca=https.ca_certificate.decode()),
-            GarbageCollector(client),
-            JobController(client),
-            Scheduler(client),
-            NodeAgent(client, _node_options(options, https)),
-        ):
-            manager.add(runnable)
+        await stack.enter_async_context(control_plane)
+        client = await stack.enter_async_context(
+            _connect(control_plane, options.directory / "admin.kubeconfig", "admin", MASTERS)
+        )
+        if prepare is not None:
+            await prepare(client)
+        await control_plane.start_controllers()
+        node = await stack.enter_async_context(
+            _connect(control_plane, options.directory / "node.kubeconfig", _NODE_USER, _NODE_GROUPS)
+        )
+        manager = Manager(node, name="node")
+        manager.add(NodeAgent(node, _node_options(options, control_plane)))
         await stack.enter_async_context(manager.running())
-        yield LocalCluster(api, https, options.directory, client)
+        yield LocalCluster(control_plane, options.directory, client)
 
 
 def remove_abandoned(parent: Path, pattern: str) -> None:
@@ -162,32 +165,33 @@ def _lock(descriptor: int, directory: Path) -> None:
         raise ClusterError(f"directory {directory}: another cluster runs in it") from None
 
 
-def _audit_log(path: Path | None, stack: AsyncExitStack) -> AuditLog:
-    if path is None:
-        return AuditLog()
-    file = stack.enter_context(path.open("a", encoding="utf-8", buffering=1))
-    return AuditLog(lambda line: file.write(f"{line}\n"))
+def _connect(
+    control_plane: ControlPlane, kubeconfig: Path, user: str, groups: tuple[str, ...]
+) -> Client:
+    control_plane.write_kubeconfig(kubeconfig, user=user, groups=groups)
+    config = ClientConfig.load(kubeconfig=str(kubeconfig), environ={})
+    return Client.connect(config, field_manager="local-cluster")
 
 
-def _node_options(options: ClusterOptions, https: HttpsServer) -> NodeOptions:
+def _node_options(options: ClusterOptions, control_plane: ControlPlane) -> NodeOptions:
     """Describe the node; its log endpoint is served to the API server alone."""
     directory = options.directory
-    certificate = https.issue_certificate(f"system:node:{_NODE}", hosts=(_HOST,))
+    certificate = control_plane.issue_certificate(_NODE_USER, hosts=(HOST,))
     serving = ServingCertificate(
         directory / "kubelet.crt", directory / "kubelet.key", directory / "ca.crt"
     )
     serving.key_file.touch(mode=0o600)
     serving.key_file.write_bytes(certificate.key)
     serving.cert_file.write_bytes(certificate.certificate)
-    serving.client_ca_file.write_bytes(https.ca_certificate)
-    port = int(https.url.rpartition(":")[2])
+    serving.client_ca_file.write_bytes(control_plane.ca_certificate)
+    port = int(control_plane.url.rpartition(":")[2])
     return NodeOptions(
         name=_NODE,
         state_directory=_node_directory(directory),
         images=options.images,
         labels=options.node_labels,
         capacity=options.node_capacity,
-        api_server=(_HOST, port),
+        api_server=(HOST, port),
         serving=serving,
         claims=options.claims,
     )

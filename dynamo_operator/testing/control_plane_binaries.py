@@ -9,11 +9,9 @@ from typing import Final
 
 KUBERNETES_VERSION: Final = "v1.37.2"
 SYSTEM_CACHE: Final = Path("/var/cache")
-_REQUIRED: Final = ("etcd", "kube-apiserver")
-_HOW: Final = (
-    "run hack/control_plane/build (it needs Go and its module proxy), or set KUBEBUILDER_ASSETS to"
-    " a directory with etcd and kube-apiserver, or USE_EXISTING_CLUSTER=true with a kubeconfig"
-)
+_SERVERS: Final = ("etcd", "kube-apiserver")
+_CONTROLLERS: Final = ("kube-controller-manager", "kube-scheduler")
+_HOW: Final = "run hack/control_plane/build (it needs Go and its module proxy), or set"
 
 
 class ControlPlaneMissingError(Exception):
@@ -44,23 +42,34 @@ class ControlPlaneBinaries:
         """
         path = self.directory / name
         if not path.is_file():
-            raise ControlPlaneMissingError(f"no {name} in {self.directory}: {_HOW}")
+            raise ControlPlaneMissingError(
+                f"no {name} in {self.directory}: {_HOW} KUBEBUILDER_ASSETS to a directory with it"
+            )
         return path
 
     @classmethod
-    def find(cls, environ: Mapping[str, str]) -> ControlPlaneBinaries:
+    def find(
+        cls, environ: Mapping[str, str], *, with_controllers: bool = False
+    ) -> ControlPlaneBinaries:
         """Find them: in $KUBEBUILDER_ASSETS when it is set, else where hack/control_plane builds.
+
+        Args:
+            environ: the environment.
+            with_controllers: whether kube-controller-manager and kube-scheduler must be there, too.
 
         Raises:
             ControlPlaneMissingError: they are not there.
         """
+        names = (*_SERVERS, *_CONTROLLERS) if with_controllers else _SERVERS
         assets = environ.get("KUBEBUILDER_ASSETS")
         places = [Path(assets)] if assets else list(_built_in(environ))
         for place in places:
-            if all((place / name).is_file() for name in _REQUIRED):
+            if all((place / name).is_file() for name in names):
                 return cls(place)
+        wanted = f"{', '.join(names[:-1])} and {names[-1]}"
         raise ControlPlaneMissingError(
-            f"no etcd and kube-apiserver in {' or '.join(map(str, places))}: {_HOW}"
+            f"no {wanted} in {' or '.join(map(str, places))}: {_HOW} KUBEBUILDER_ASSETS to a"
+            " directory with them"
         )
 
 

@@ -1,4 +1,4 @@
-"""A real control plane for tests: etcd, kube-apiserver and controllers, one process each."""
+"""A real control plane on this machine: etcd, kube-apiserver and controllers, one process each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from dynamo_operator.apiserver.kubeconfig import client_kubeconfig, write_private
-from dynamo_operator.certificates import CertificateAuthority
+from dynamo_operator.certificates import Certificate, CertificateAuthority
+from dynamo_operator.local_cluster.control_plane import HOST, MASTERS, PortInUseError
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.config import ClientConfig
 from dynamo_operator.runtime.client.errors import ApiError, TransportError
@@ -21,13 +22,21 @@ from dynamo_operator.testing.control_plane_binaries import ControlPlaneBinaries
 from dynamo_operator.testing.server_process import ServerProcess, ServerProcessError
 from informers.clock import Clock, SystemClock
 
-HOST = "127.0.0.1"
-_MASTERS = ("system:masters",)
 _SERVICE_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 _START_ATTEMPTS = 3  # another process may take a port between our choice and its use
 _PORT_TAKEN = "address already in use"
 # The second is a default, named because tests rely on it; some distributions have the third.
 _ADMISSION_PLUGINS = ("NodeRestriction", "PodSecurity", "OwnerReferencesPermissionEnforcement")
+_CLUSTER_CONTROLLERS = (
+    "garbage-collector-controller",
+    "job-controller",
+    "namespace-controller",
+    "node-lifecycle-controller",
+    "root-ca-certificate-publisher-controller",
+    "serviceaccount-controller",
+    "ttl-after-finished-controller",
+)
+_AUDIT_MEGABYTES = 1_000_000  # one file, however long it gets
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -41,7 +50,7 @@ class RealControlPlane:
 
     Its controllers start with `start_controllers`.
 
-    Nothing of it survives the block. A test may stop and start `etcd` and `api_server` on their
+    No process of it survives the block. A test may stop and start `etcd` and `api_server` on their
     own in between.
 
     Args:
@@ -49,6 +58,9 @@ class RealControlPlane:
         controllers: the controllers of kube-controller-manager to run; it runs only for these.
         scheduler: whether kube-scheduler runs.
         service_accounts: whether Pods need their ServiceAccount to exist.
+        port: of the API server; 0 for a free one.
+        directory: where it keeps its files, which stay; None for a temporary one.
+        audit_file: where the API server logs each request as a JSON line; None for one of its own.
         clock: dates certificates.
 
     Example:
@@ -67,23 +79,41 @@ class RealControlPlane:
         controllers: Iterable[str] = (),
         scheduler: bool = False,
         service_accounts: bool = False,
+        port: int = 0,
+        directory: Path | None = None,
+        audit_file: Path | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._binaries = binaries
         self._controllers = tuple(controllers)
         self._scheduler = scheduler
         self._service_accounts = service_accounts
+        self._port = port
+        self._own_directory = directory
+        self._audit_file = audit_file
         self._clock = clock or SystemClock()
         self._authority = CertificateAuthority.create(self._clock.now())
         self._stack = AsyncExitStack()
         self._ports: dict[str, int] = {}
 
+    @classmethod
+    def complete(cls, binaries: ControlPlaneBinaries, **options: Any) -> Self:
+        """Make one with everything that runs Jobs on nodes; `options` are those of the class."""
+        return cls(
+            binaries,
+            controllers=_CLUSTER_CONTROLLERS,
+            scheduler=True,
+            service_accounts=True,
+            **options,
+        )
+
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            temporary = TemporaryDirectory(prefix="control-plane-", ignore_cleanup_errors=True)
-            self.directory = Path(stack.enter_context(temporary))
+            self.directory = self._own_directory or _temporary_directory(stack)
+            self.directory.mkdir(parents=True, exist_ok=True)
             self._write_files()
-            self.audit = AuditFile(self.directory / "audit.log")
+            self._audit_path = self._audit_file or self.directory / "audit.log"
+            self.audit = AuditFile(self._audit_path)
             await self._start_servers(stack)
             self._stack = stack.pop_all()
         return self
@@ -101,17 +131,34 @@ class RealControlPlane:
         """Where the API server listens."""
         return f"https://{HOST}:{self._ports['api']}"
 
+    @property
+    def ca_certificate(self) -> bytes:
+        """The PEM certificate of the authority that the API server and its nodes believe."""
+        return self._authority.pem
+
+    def issue_certificate(
+        self, common_name: str, *, organizations: Sequence[str] = (), hosts: Sequence[str] = ()
+    ) -> Certificate:
+        """Sign a certificate: for a server (a node's) when it names hosts, else for a user."""
+        now = self._clock.now()
+        return self._authority.issue(common_name, now, organizations=organizations, hosts=hosts)
+
     def kubeconfig(
         self,
         *,
         user: str = "admin",
-        groups: Sequence[str] = _MASTERS,
+        groups: Sequence[str] = MASTERS,
         namespace: str = "default",
     ) -> dict[str, Any]:
         """Return a kubeconfig with a fresh client certificate."""
-        certificate = self._authority.issue(user, self._clock.now(), organizations=groups)
+        certificate = self.issue_certificate(user, organizations=groups)
         return client_kubeconfig(
-            self.url, self._authority.pem, certificate, user=user, namespace=namespace
+            self.url,
+            self.ca_certificate,
+            certificate,
+            user=user,
+            namespace=namespace,
+            cluster="real",
         )
 
     def write_kubeconfig(
@@ -119,7 +166,7 @@ class RealControlPlane:
         path: Path,
         *,
         user: str = "admin",
-        groups: Sequence[str] = _MASTERS,
+        groups: Sequence[str] = MASTERS,
         namespace: str = "default",
     ) -> None:
         """Write a kubeconfig that only its owner can read."""
@@ -144,8 +191,13 @@ class RealControlPlane:
         now, directory = self._clock.now(), self.directory
         self._authority.save(directory / "ca.crt", directory / "ca.key")
         server = self._authority.issue("kube-apiserver", now, hosts=(HOST, *_SERVICE_NAMES))
+        kubelet_client = self._authority.issue("kube-apiserver-kubelet-client", now)
         tokens = self._authority.issue("service-accounts", now)
-        for name, certificate in (("server", server), ("tokens", tokens)):
+        for name, certificate in (
+            ("server", server),
+            ("kubelet-client", kubelet_client),
+            ("tokens", tokens),
+        ):
             (directory / f"{name}.crt").write_bytes(certificate.certificate)
             (directory / f"{name}.key").touch(mode=0o600)
             (directory / f"{name}.key").write_bytes(certificate.key)
@@ -154,6 +206,7 @@ class RealControlPlane:
     async def _start_servers(self, stack: AsyncExitStack) -> None:
         for attempt in range(1, _START_ATTEMPTS + 1):
             self._ports = dict(zip(("etcd", "peer", "api"), free_ports(3), strict=True))
+            self._ports["api"] = self._port or self._ports["api"]
             self.write_kubeconfig(self.directory / "admin.kubeconfig")
             self.etcd = self._server("etcd", self._etcd_command(attempt), self._etcd_is_ready)
             self.api_server = self._server(
@@ -165,6 +218,8 @@ class RealControlPlane:
             except ServerProcessError as error:
                 await self.api_server.kill()
                 await self.etcd.kill()
+                if self._port and _PORT_TAKEN in str(error) and f":{self._port}" in str(error):
+                    raise PortInUseError(self._port) from None
                 if _PORT_TAKEN in str(error) and attempt < _START_ATTEMPTS:
                     continue
                 raise
@@ -226,6 +281,9 @@ class RealControlPlane:
             f"--tls-private-key-file={directory / 'server.key'}",
             f"--client-ca-file={directory / 'ca.crt'}",
             f"--kubelet-certificate-authority={directory / 'ca.crt'}",
+            f"--kubelet-client-certificate={directory / 'kubelet-client.crt'}",
+            f"--kubelet-client-key={directory / 'kubelet-client.key'}",
+            "--kubelet-preferred-address-types=InternalIP",  # host names need not resolve
             "--authorization-mode=Node,RBAC",
             f"--enable-admission-plugins={','.join(_ADMISSION_PLUGINS)}",
             *disabled,
@@ -235,7 +293,8 @@ class RealControlPlane:
             f"--service-account-key-file={directory / 'tokens.crt'}",
             f"--service-account-signing-key-file={directory / 'tokens.key'}",
             f"--audit-policy-file={directory / 'audit-policy.yaml'}",
-            f"--audit-log-path={directory / 'audit.log'}",
+            f"--audit-log-path={self._audit_path}",
+            f"--audit-log-maxsize={_AUDIT_MEGABYTES}",
             "--audit-log-mode=blocking-strict",
             "--profiling=false",
         ]
@@ -256,6 +315,11 @@ class RealControlPlane:
     async def _api_server_is_ready(self) -> bool:
         config = ClientConfig.load(self.directory / "admin.kubeconfig", environ={})
         return await _answers(config, "/readyz")
+
+
+def _temporary_directory(stack: AsyncExitStack) -> Path:
+    temporary = TemporaryDirectory(prefix="control-plane-", ignore_cleanup_errors=True)
+    return Path(stack.enter_context(temporary))
 
 
 async def _answers(config: ClientConfig, path: str) -> bool:

@@ -22,7 +22,14 @@ from dynamo_operator.planner.install import install
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job, Pod
 from dynamo_operator.testing.polling import eventually
 from informers.objects import ObjectKey
-from tests.main_job.stage import KEY, NAMESPACE, Stage, is_completed, stage
+from tests.main_job.stage import (
+    NAME,
+    ControlPlaneName,
+    Stage,
+    is_completed,
+    playhouse,
+    stage,
+)
 
 MODEL = "meta-llama/Meta-Llama-3.1-8B"
 BUDGET = 8
@@ -79,21 +86,26 @@ class RealSearch:
     created: Counter[str]
 
 
-def search_twice(directory: Path) -> RealSearch:
+def search_twice(directory: Path, control_plane: ControlPlaneName) -> RealSearch:
     """Play the main job on a cluster of its own."""
     planner = install(os.environ)
-    return asyncio.run(_search_twice(planner, directory))
+    return asyncio.run(_search_twice(planner, directory, control_plane))
 
 
-async def _search_twice(planner: PlannerEnvironment, directory: Path) -> RealSearch:
+async def _search_twice(
+    planner: PlannerEnvironment, directory: Path, control_plane: ControlPlaneName
+) -> RealSearch:
     images = image_map(planner, offline=True)
-    async with stage(directory / "cluster", images) as made:
-        request = DynamoGraphDeploymentRequest.new(KEY.name, namespace=NAMESPACE, spec=SPEC)
+    async with (
+        playhouse(directory / "cluster", images, control_plane) as cluster,
+        stage(cluster) as made,
+    ):
+        request = DynamoGraphDeploymentRequest.new(NAME, namespace=made.namespace, spec=SPEC)
         submitted = await made.client.create(request)
         first = await _search(made, directory, 0)
         mirrored = await eventually(made.request, is_completed)
         again = {"spec": {"rerun": {"reason": "the same once more"}}}
-        await made.client.patch(DynamoGraphDeploymentRequest, KEY, again)
+        await made.client.patch(DynamoGraphDeploymentRequest, made.key, again)
         second = await _search(made, directory, 1)
         created = Counter(
             entry.resource
@@ -112,18 +124,18 @@ async def _search(made: Stage, directory: Path, index: int) -> Search:
                 await asyncio.sleep(_COPY_EVERY_SECONDS)
     assert run.status.execution_snapshot is not None, run.status
     labels = {_RUN_UID: run.uid}
-    (job,) = await made.client.list(Job, namespace=NAMESPACE, labels=labels)
-    (pod,) = await made.client.list(Pod, namespace=NAMESPACE, labels=labels)
+    (job,) = await made.client.list(Job, namespace=made.namespace, labels=labels)
+    (pod,) = await made.client.list(Pod, namespace=made.namespace, labels=labels)
     return Search(
         run=run,
         job=job,
         pod=pod,
         config_map=await made.client.get(
-            ConfigMap, ObjectKey(NAMESPACE, run.status.execution_snapshot.name)
+            ConfigMap, ObjectKey(made.namespace, run.status.execution_snapshot.name)
         ),
         candidates=[
             await made.client.get(
-                DynamoGraphDeploymentCandidate, ObjectKey(NAMESPACE, reference.name)
+                DynamoGraphDeploymentCandidate, ObjectKey(made.namespace, reference.name)
             )
             for reference in run.status.candidate_refs
         ],

@@ -1,13 +1,20 @@
-"""Where the main job is played: a local cluster with a node, the operator, a planner."""
+"""Where the main job is played: a cluster with a node, a namespace of its own, the operator.
+
+The control plane is the embedded one or a real one; everything else is the same.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from uuid import uuid4
+
+import pytest
 
 from dynamo_operator.api.conditions import find_condition
 from dynamo_operator.api.planner_contract import PLANNER_COMMAND, PLANNER_USER_ID
@@ -16,13 +23,17 @@ from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentRequest,
     DynamoGraphDeploymentRun,
 )
-from dynamo_operator.cli.local import GPU_LABELS, operated, operator_image
+from dynamo_operator.cli.crds import apply_crds
+from dynamo_operator.cli.local import GPU_LABELS, grant_operator, operated, operator_image
 from dynamo_operator.images import PUBLIC_PLANNER_IMAGE
 from dynamo_operator.local_cluster.cluster import ClusterOptions, LocalCluster, local_cluster
+from dynamo_operator.local_cluster.control_plane import ControlPlane
+from dynamo_operator.local_cluster.embedded_control_plane import EmbeddedControlPlane
 from dynamo_operator.local_cluster.images import ImageEnvironment, ImageMap
 from dynamo_operator.runtime.builtin_kinds import (
     ConfigMap,
     Job,
+    Namespace,
     Pod,
     Role,
     RoleBinding,
@@ -30,12 +41,18 @@ from dynamo_operator.runtime.builtin_kinds import (
 )
 from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.models import KubeModel
+from dynamo_operator.testing.control_plane_binaries import (
+    ControlPlaneBinaries,
+    ControlPlaneMissingError,
+)
 from dynamo_operator.testing.polling import eventually
+from dynamo_operator.testing.real_control_plane import RealControlPlane
 from informers.objects import ObjectKey
 from tests.main_job.processes import ContainerProcesses, processes_of
 
-NAMESPACE = "default"
-KEY = ObjectKey(NAMESPACE, "llama")
+ControlPlaneName = Literal["embedded", "real"]
+
+NAME = "llama"
 CAUSED_KINDS: tuple[type[KubeModel], ...] = (
     DynamoGraphDeploymentRun,
     DynamoGraphDeploymentCandidate,
@@ -64,9 +81,13 @@ def scripted_images() -> ImageMap:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A cluster with an operator, as tests act on it."""
+    """A namespace and who acts in it, as tests act on it.
+
+    `operator_user` is the operator, whether it runs yet or not.
+    """
 
     cluster: LocalCluster
+    namespace: str
     operator_user: str
 
     @property
@@ -74,12 +95,17 @@ class Stage:
         """An administrator's client."""
         return self.cluster.client
 
+    @property
+    def key(self) -> ObjectKey:
+        """The Request's key."""
+        return ObjectKey(self.namespace, NAME)
+
     async def submit(self, script: str, **spec: Any) -> DynamoGraphDeploymentRequest:
         """Create the Request for a scripted search."""
         return await self.client.create(
             DynamoGraphDeploymentRequest.new(
-                KEY.name,
-                namespace=NAMESPACE,
+                NAME,
+                namespace=self.namespace,
                 spec={
                     "model": {"name": f"scripted/{script}"},
                     "hardware": {"gpu": {"sku": "h200_sxm", "budget": 8}},
@@ -93,11 +119,11 @@ class Stage:
 
     async def request(self) -> DynamoGraphDeploymentRequest:
         """The Request now."""
-        return await self.client.get(DynamoGraphDeploymentRequest, KEY)
+        return await self.client.get(DynamoGraphDeploymentRequest, self.key)
 
     async def runs(self) -> list[DynamoGraphDeploymentRun]:
         """The Runs there are, oldest first."""
-        found = await self.client.list(DynamoGraphDeploymentRun, namespace=NAMESPACE)
+        found = await self.client.list(DynamoGraphDeploymentRun, namespace=self.namespace)
         return sorted(found, key=lambda run: run.labels["nvidia.com/dgdr-request-generation"])
 
     async def run_that(
@@ -115,12 +141,12 @@ class Stage:
 
     async def candidates(self) -> list[DynamoGraphDeploymentCandidate]:
         """The Candidates there are."""
-        return await self.client.list(DynamoGraphDeploymentCandidate, namespace=NAMESPACE)
+        return await self.client.list(DynamoGraphDeploymentCandidate, namespace=self.namespace)
 
     async def the_pod(self) -> Pod:
         """Wait for a Pod with both containers running."""
         pods = await eventually(
-            lambda: self.client.list(Pod, namespace=NAMESPACE),
+            lambda: self.client.list(Pod, namespace=self.namespace),
             lambda pods: pods and all(processes_of(pod, name) for pod in pods for name in _NAMES),
             timeout=PATIENCE_SECONDS,
         )
@@ -137,9 +163,18 @@ class Stage:
         return [
             f"{kind.resource_type.kind} {obj.key.name}"
             for kind in CAUSED_KINDS
-            for obj in await self.client.list(kind, namespace=NAMESPACE)
+            for obj in await self.client.list(kind, namespace=self.namespace)
             if obj.key.name not in ("default", "kube-root-ca.crt")
         ]
+
+    async def clear(self) -> None:
+        """Remove what Requests caused; the empty namespace goes later, which takes seconds."""
+        for request in await self.client.list(
+            DynamoGraphDeploymentRequest, namespace=self.namespace
+        ):
+            await self.client.delete(DynamoGraphDeploymentRequest, request.key)
+        await eventually(self.caused, lambda left: not left, timeout=PATIENCE_SECONDS)
+        await self.client.delete(Namespace, ObjectKey("", self.namespace))
 
 
 _NAMES = ("planner", "publisher")
@@ -161,12 +196,54 @@ def is_completed(obj: Any) -> bool:
     return condition is not None and condition.status == "True"
 
 
+def control_plane(name: ControlPlaneName) -> ControlPlane:
+    """A control plane of that name, not started yet.
+
+    Raises:
+        ControlPlaneMissingError: says how to get it.
+    """
+    if name == "embedded":
+        return EmbeddedControlPlane()
+    binaries = ControlPlaneBinaries.find(os.environ, with_controllers=True)
+    return RealControlPlane.complete(binaries)
+
+
 @asynccontextmanager
-async def stage(directory: Path, images: ImageMap) -> AsyncGenerator[Stage]:
-    """Set the stage for the length of the block."""
+async def playhouse(
+    directory: Path, images: ImageMap, name: ControlPlaneName = "embedded"
+) -> AsyncGenerator[LocalCluster]:
+    """Run a cluster with our kinds and a node, for any number of stages one after the other.
+
+    Without its programs, the test is skipped.
+    """
+    try:
+        made = control_plane(name)
+    except ControlPlaneMissingError as error:
+        pytest.skip(f"no real control plane: {error}")
     options = ClusterOptions(directory=directory, images=images, node_labels=GPU_LABELS)
-    async with local_cluster(options) as cluster, operated(cluster) as user:
-        yield Stage(cluster, user)
+    async with local_cluster(options, made, prepare=apply_crds) as cluster:
+        yield cluster
+
+
+@asynccontextmanager
+async def stage(cluster: LocalCluster, *, is_operated: bool = True) -> AsyncGenerator[Stage]:
+    """Set the stage for the length of the block; nothing of it is left in the cluster.
+
+    Args:
+        cluster: made by `playhouse`.
+        is_operated: whether the operator runs, in this process and with its own rights; else only
+            the rights are there.
+    """
+    namespace = f"stage-{uuid4().hex[:8]}"
+    user = await grant_operator(cluster.client)
+    operator = operated(cluster) if is_operated else nullcontext()
+    await cluster.client.create(Namespace.new(namespace))
+    made = Stage(cluster, namespace, user)
+    async with operator:
+        try:
+            yield made
+        finally:
+            await made.clear()
 
 
 def container_processes(pod: Pod) -> ContainerProcesses:

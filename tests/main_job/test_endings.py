@@ -14,25 +14,25 @@ from dynamo_operator.testing.polling import eventually
 from tests.main_job import scripted_planner
 from tests.main_job.processes import command_of
 from tests.main_job.stage import (
-    KEY,
-    NAMESPACE,
     PATIENCE_SECONDS,
     Stage,
     completed_with,
     container_processes,
 )
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
 
 
 async def test_editing_the_request_supersedes_the_search(scripted: Stage):
     await scripted.submit("goes-on")
     run, pod = await scripted.searching()
     processes = container_processes(pod)
-    (job,) = await scripted.client.list(Job, namespace=NAMESPACE)
+    (job,) = await scripted.client.list(Job, namespace=scripted.namespace)
 
     await scripted.client.patch(
-        DynamoGraphDeploymentRequest, KEY, {"spec": {"model": {"name": "scripted/succeeds"}}}
+        DynamoGraphDeploymentRequest,
+        scripted.key,
+        {"spec": {"model": {"name": "scripted/succeeds"}}},
     )
 
     old = await scripted.run_that(completed_with("Superseded"))
@@ -62,7 +62,7 @@ async def test_deleting_the_request_removes_everything_it_caused(scripted: Stage
     processes = container_processes(pod)
     kinds = {line.partition(" ")[0] for line in await scripted.caused()}
 
-    await scripted.client.delete(DynamoGraphDeploymentRequest, KEY)
+    await scripted.client.delete(DynamoGraphDeploymentRequest, scripted.key)
 
     await eventually(scripted.caused, lambda left: not left, timeout=PATIENCE_SECONDS)
     assert {"Job", "Pod", "ConfigMap", "ServiceAccount", "Role", "RoleBinding"} < kinds
@@ -112,7 +112,7 @@ async def test_a_killed_publisher_ends_the_search(scripted: Stage):
 
     run = await scripted.run_that(completed_with("PublisherFailed"))
     assert "exit code 137, signal 9" in message_of(run)
-    assert await scripted.client.list(Job, namespace=NAMESPACE) == []
+    assert await scripted.client.list(Job, namespace=scripted.namespace) == []
     assert len(await scripted.candidates()) == 2
     assert processes.alive() == []
 
@@ -145,7 +145,7 @@ async def test_a_snapshot_out_of_protocol_ends_the_search(scripted: Stage):
     run = await scripted.run_that(completed_with("ProtocolViolation"))
 
     assert "schemaVersion" in message_of(run)
-    assert await scripted.client.list(Job, namespace=NAMESPACE) == []
+    assert await scripted.client.list(Job, namespace=scripted.namespace) == []
     assert len(await scripted.candidates()) == 2
     assert processes.alive() == []
 

@@ -13,7 +13,7 @@ from dynamo_operator.runtime import Manager
 from dynamo_operator.testing.polling import eventually
 from tests.main_job.stage import Stage, completed_with
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
 
 RESTARTS = 3
 
