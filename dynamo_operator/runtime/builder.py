@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from dynamo_operator.runtime.cache import Cache, owner_key
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.codec import resource_type_of
 from dynamo_operator.runtime.client.reader import Reader
 from dynamo_operator.runtime.controller import Controller, ReconcilerFactory
+from dynamo_operator.runtime.declaration import Declaration
+from dynamo_operator.runtime.error_policy import PANIC_PAUSE_SECONDS, ErrorPolicy, PanicReport
+from dynamo_operator.runtime.event_recorder import EventRecorder
 from dynamo_operator.runtime.metrics import Metrics
 from dynamo_operator.runtime.reconcile_loop import ReconcileLoop
 from dynamo_operator.runtime.reconciler import Reconciler
 from dynamo_operator.runtime.running_controller import Poll, RunningController
-from dynamo_operator.runtime.sources import enqueue_handler
-from dynamo_operator.runtime.type_cache import TypeCache
+from dynamo_operator.runtime.sources import Watch, enqueue_handler
 from informers.clock import Clock, Random
 from informers.objects import ObjectKey
-from informers.shared_informer import HandlerRegistration
 from informers.work_queue import WorkQueue
 
 
@@ -33,6 +34,7 @@ class ControllerParts:
     metrics: Metrics
     clock: Clock
     random: Random
+    events: EventRecorder | None = None
 
 
 def build(controller: Controller, parts: ControllerParts) -> RunningController:
@@ -44,12 +46,46 @@ def build(controller: Controller, parts: ControllerParts) -> RunningController:
         rate_limiter=controller.rate_limiter(parts.random),
         clock=parts.clock,
         observer=parts.metrics.queue(controller.name),
+        ageing_seconds=controller.ageing_seconds,
+    )
+
+    def watch(wanted: Watch) -> Declaration:
+        declaration = parts.cache.declare(
+            wanted.kind,
+            labels=wanted.labels,
+            fields=wanted.fields,
+            metadata_only=wanted.metadata_only,
+            optional=wanted.optional,
+        )
+        predicates = (*controller.event_filters, *wanted.predicates)
+        resource_type = resource_type_of(wanted.kind)
+        handler = enqueue_handler(
+            queue,
+            resource_type,
+            wanted.enqueue,
+            predicates,
+            low_priority=controller.low_priority,
+            filtered=parts.metrics.event_filter(controller.name, resource_type),
+        )
+        declaration.add_handler(handler)
+        return declaration
+
+    primary = parts.cache.declare(
+        controller.resource_type,
+        indexes=controller.indexes,
+        optional=controller.watches[0].optional,
     )
     loop = ReconcileLoop(
         name=controller.name,
         kind=controller.resource_type.kind,
         reconciler=_reconciler(controller, parts),
         queue=queue,
+        errors=ErrorPolicy(
+            controller.on_error,
+            panic_limit=controller.panic_limit,
+            report=_panic_report(controller, primary, parts.events),
+        ),
+        concerns=lambda key: primary.covers(key.namespace),
         workers=controller.max_concurrent_reconciles,
         timeout_seconds=controller.reconcile_timeout_seconds,
         before_reconcile=_own_write_gate(controller, parts.cache),
@@ -57,17 +93,19 @@ def build(controller: Controller, parts: ControllerParts) -> RunningController:
         clock=parts.clock,
         random=parts.random,
     )
-    primary = parts.cache.declare(controller.resource_type, indexes=controller.indexes)
     for channel in controller.channels:
         channel.attach(queue)
     poll = None
     if controller.poll_every_seconds is not None:
-        poll = Poll(primary, controller.poll_every_seconds, parts.random)
+        poll = Poll(
+            primary, controller.poll_every_seconds, parts.random, priority=controller.low_priority
+        )
     return RunningController(
         controller.name,
         loop=loop,
         queue=queue,
-        sources=_watch(controller, parts.cache, queue),
+        declarations=[primary, *(watch(wanted) for wanted in controller.watches)],
+        watch=watch,
         channels=controller.channels,
         poll=poll,
         cache_sync_timeout_seconds=controller.cache_sync_timeout_seconds,
@@ -94,24 +132,29 @@ def _own_write_gate(controller: Controller, cache: Cache) -> Callable[[ObjectKey
     return wait
 
 
-def _watch(
-    controller: Controller, cache: Cache, queue: WorkQueue[ObjectKey]
-) -> list[tuple[TypeCache, HandlerRegistration]]:
-    sources: list[tuple[TypeCache, HandlerRegistration]] = []
-    for watch in controller.watches:
-        handler = enqueue_handler(
-            queue,
-            resource_type_of(watch.kind),
-            watch.enqueue,
-            (*controller.event_filters, *watch.predicates),
+def _panic_report(
+    controller: Controller, primary: Declaration, events: EventRecorder | None
+) -> PanicReport:
+    resource_type = controller.resource_type
+
+    def report(key: ObjectKey, error: Exception, count: int) -> None:
+        if events is None:
+            return
+        found = (cache.informer.lister.find(key) for cache in primary)
+        uid = next((obj.uid for obj in found if obj is not None), "")
+        about: dict[str, Any] = {
+            "apiVersion": resource_type.api_version,
+            "kind": resource_type.kind,
+            "metadata": {"namespace": key.namespace, "name": key.name, "uid": uid},
+        }
+        events.record(
+            about,
+            type="Warning",
+            reason="ReconcilePanicked",
+            action="Reconcile",
+            note=f"controller {controller.name!r} failed {count} times in a row by a defect, "
+            f"{type(error).__name__}: {error}; it tries again every {PANIC_PAUSE_SECONDS / 60:g} "
+            "minutes, and when something changes",
         )
-        sources += [
-            (declared, declared.informer.add_handler(handler))
-            for declared in cache.declare(
-                watch.kind,
-                labels=watch.labels,
-                fields=watch.fields,
-                metadata_only=watch.metadata_only,
-            )
-        ]
-    return sources
+
+    return report

@@ -1,6 +1,9 @@
 """The cache: declared informers, and reads from them that are never older than one's own writes.
 
 A type is declared before it is read: nothing here starts a watch because somebody happened to read.
+Which informers a declaration has follows from what is known: one for each of the cache's
+namespaces, which a label selector may choose, and none while an optional type is not defined.
+
 Every write of the manager's client is recorded until the informer shows it. A read of that object,
 a list that could contain it, and the next reconcile of the object that caused the write wait for
 that; after five seconds in vain they ask the API server instead.
@@ -9,27 +12,40 @@ that; after five seconds in vain they ask the API server instead.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Final
 
+import structlog
+
+from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition, Namespace
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.codec import resource_type_of
-from dynamo_operator.runtime.client.paths import Labels
+from dynamo_operator.runtime.client.paths import Fields, Labels
 from dynamo_operator.runtime.client.writes import Write
+from dynamo_operator.runtime.declaration import Declaration
 from dynamo_operator.runtime.metrics import Metrics
 from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.runtime.own_writes import OwnerKey
+from dynamo_operator.runtime.served_kinds import definition_key, is_served
 from dynamo_operator.runtime.type_cache import InformerReporter, Scope, TypeCache
 from informers.clock import Clock, Random
+from informers.errors import InformerError, InformerFailedError
+from informers.events import Added, Deleted, ObjectEvent
 from informers.indexers import Index
 from informers.objects import ObjectKey, ResourceType, controller_ref
 from informers.shared_informer import SharedInformer
+from informers.transform import Transform, TransformedListWatch
+from informers.watch_list_support import WatchListSupport
 
 CACHE_SYNC_TIMEOUT_SECONDS: Final = 120.0
 OWN_WRITE_TIMEOUT_SECONDS: Final = 5.0
 
 _reconciling: ContextVar[OwnerKey | None] = ContextVar("reconciling", default=None)
+
+_log = structlog.get_logger(__name__)
 
 
 class CacheError(Exception):
@@ -59,6 +75,8 @@ class Cache:
     Args:
         client: lists and watches.
         namespaces: restricts every namespaced type to these; empty for all namespaces.
+        namespace_selector: restricts every namespaced type to the namespaces whose labels match, as
+            they come and go; needs the permission to list and watch namespaces.
         clock: the informers' time.
         random: the informers' jitter.
         metrics: counts what the informers do.
@@ -72,55 +90,104 @@ class Cache:
         client: Client,
         *,
         namespaces: Sequence[str] = (),
+        namespace_selector: Labels = None,
         clock: Clock,
         random: Random,
         metrics: Metrics,
         own_write_timeout_seconds: float = OWN_WRITE_TIMEOUT_SECONDS,
     ) -> None:
+        if namespaces and namespace_selector:
+            raise ValueError("namespaces and namespace_selector exclude each other: give one")
         self._client = client
         self._namespaces = tuple(dict.fromkeys(namespaces))
         self._clock = clock
         self._random = random
         self._metrics = metrics
         self._own_write_timeout = own_write_timeout_seconds
-        self._types: dict[Scope, TypeCache] = {}
+        self._watch_list_support = WatchListSupport()
+        self._transforms: dict[ResourceType, Transform] = {}
+        self._declarations: list[Declaration] = []
+        # By group and plural: an object is the same in all versions of its API.
+        self._types: dict[tuple[str, str], dict[Scope, TypeCache]] = {}
+        self._tasks: dict[Scope, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
+        self._selected: Declaration | None = None
+        if namespace_selector:
+            self._selected = self.declare(Namespace, labels=namespace_selector, metadata_only=True)
+            self._selected.add_handler(self._namespace_changed)
 
     def declare(
         self,
         kind: type[KubeModel] | ResourceType,
         *,
         labels: Labels = None,
-        fields: Mapping[str, str] | None = None,
+        fields: Fields = None,
         indexes: Iterable[Index] = (),
         metadata_only: bool = False,
-    ) -> list[TypeCache]:
+        optional: bool = False,
+    ) -> Declaration:
         """Watch a type from the start of the manager on, or from now if it runs.
 
-        Declaring the same again only adds indexes.
+        Declarations of the same share their informers.
 
-        Returns:
-            One cache for each namespace.
+        Args:
+            kind: the type.
+            labels: only objects with these labels.
+            fields: only objects with these fields; what the API server selects by.
+            indexes: to find objects by.
+            metadata_only: fetch and keep no more than metadata.
+            optional: the custom resource need not be defined: it is watched while it is, and has
+                no objects while it is not. Needs the permission to list and watch its
+                CustomResourceDefinition.
+
+        Raises:
+            ValueError: a selector that cannot be, or `optional` for what is no custom resource.
         """
         resource_type = resource_type_of(kind)
-        wanted = self._namespaces if resource_type.namespaced and self._namespaces else ("",)
-        declared = [
-            self._declare(
-                Scope.of(resource_type, namespace, labels, fields, metadata_only=metadata_only)
-            )
-            for namespace in wanted
-        ]
-        for cache in declared:
-            for index in indexes:
-                cache.add_index(index)
-        return declared
+        scope = Scope.of(resource_type, labels=labels, fields=fields, metadata_only=metadata_only)
+        prerequisites = []
+        if self._selected is not None and resource_type.namespaced:
+            prerequisites.append(self._selected)
+        if optional:
+            prerequisites.append(self._declare_definition(resource_type))
+        declaration = Declaration(
+            scope,
+            optional=optional,
+            indexes=indexes,
+            prerequisites=prerequisites,
+            on_close=self._closed,
+        )
+        if optional:
+            prerequisites[-1].add_handler(lambda _event: self._plan(declaration))
+        self._plan(declaration)
+        self._declarations.append(declaration)
+        return declaration
+
+    def transform(self, kind: type[KubeModel] | ResourceType, function: Transform) -> None:
+        """Keep of every object of a type what a function makes of it.
+
+        What is read then is less than what is there: such objects must not be sent back whole.
+
+        Args:
+            kind: the type.
+            function: returns the object to keep; key, UID and versions have to stay.
+
+        Raises:
+            ValueError: the type has been declared, or has a function already.
+        """
+        resource_type = resource_type_of(kind)
+        if resource_type in self._transforms or any(
+            d.scope.resource_type == resource_type for d in self._declarations
+        ):
+            raise ValueError(f"{resource_type}: transform it once, before it is declared")
+        self._transforms[resource_type] = function
 
     async def run(self) -> None:
         """Run every informer until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             try:
-                for cache in self._types.values():
+                for cache in self._each():
                     self._start(cache)
                 await asyncio.Event().wait()
             finally:
@@ -134,8 +201,9 @@ class Cache:
         """
         try:
             async with asyncio.timeout(timeout_seconds):
-                for cache in tuple(self._types.values()):
-                    await cache.informer.wait_synced()
+                for declaration in tuple(self._declarations):
+                    if not declaration.is_closed:
+                        await declaration.wait_synced()
         except TimeoutError:
             missing = "; ".join(self.unsynced())
             raise CacheSyncError(
@@ -144,19 +212,13 @@ class Cache:
 
     def unsynced(self) -> list[str]:
         """Say of each type that is not here yet what is known about why."""
-        return [
-            cache.why_unsynced() for cache in self._types.values() if not cache.informer.is_synced
-        ]
+        return [cache.why_unsynced() for cache in self._each() if not cache.informer.is_synced]
 
     def wrote(self, write: Write) -> None:
         """Record a write of the manager's client; its write observer."""
         written, owners = write.resource_type, list(_owners(write))
-        for scope, cache in self._types.items():
-            # An object is the same in all versions of its API.
-            if (scope.resource_type.group, scope.resource_type.plural) == (
-                written.group,
-                written.plural,
-            ) and scope.namespace in ("", write.key.namespace):
+        for scope, cache in self._types.get((written.group, written.plural), {}).items():
+            if scope.namespace in ("", write.key.namespace):
                 cache.wrote(write, owners)
 
     def attribute_writes_to(self, owner: OwnerKey) -> None:
@@ -165,88 +227,272 @@ class Cache:
 
     async def wait_for_writes_of(self, owner: OwnerKey) -> None:
         """Wait, bounded, until what that object's reconciles wrote is visible here."""
+        lagging = [cache for cache in self._each() if cache.has_own_writes]
         until = self._clock.monotonic() + self._own_write_timeout
-        for cache in tuple(self._types.values()):
+        for cache in lagging:
             await cache.wait_for_writes_of(owner, until - self._clock.monotonic())
 
-    async def ready(self, resource_type: ResourceType, namespace: str) -> list[TypeCache]:
+    async def ready(
+        self, resource_type: ResourceType, namespace: str, *, metadata: bool = False
+    ) -> list[TypeCache]:
         """Return the synced caches that together hold a namespace ("": all) of a type.
+
+        Args:
+            resource_type: what is read.
+            namespace: where.
+            metadata: metadata is all that is read.
 
         Raises:
             NotCachedError: nobody declared it.
             CacheNotStartedError: the manager does not run.
         """
-        caches = self._holding(resource_type, namespace)
-        if not caches:
-            raise NotCachedError(self._how_to_declare(resource_type, namespace))
-        if self._group is None:
-            raise CacheNotStartedError(
-                f"{resource_type}: cached reads work while the manager runs; "
-                "before that read with manager.uncached_reader"
-            )
-        for cache in caches:
-            if not cache.informer.is_synced:
-                await cache.informer.wait_synced()
-        return caches
+        while True:
+            caches = self._holding(resource_type, namespace, metadata=metadata)
+            if not caches:
+                await self._expect_nothing(resource_type, namespace, metadata=metadata)
+                caches = self._holding(resource_type, namespace, metadata=metadata)
+            if self._group is None:
+                raise CacheNotStartedError(
+                    f"{resource_type}: cached reads work while the manager runs; "
+                    "before that read with manager.uncached_reader"
+                )
+            missing = next((cache for cache in caches if not cache.informer.is_synced), None)
+            if missing is None:
+                return caches
+            try:
+                await missing.informer.wait_synced()
+            except InformerError:
+                if missing in self._each():
+                    raise
 
-    def _declare(self, scope: Scope) -> TypeCache:
-        cache = self._types.get(scope)
+    # What is held
+
+    def _plan(self, declaration: Declaration) -> None:
+        """Let a declaration have the informers that it needs now, and no others."""
+        wanted = self._wanted(declaration)
+        for namespace in declaration.namespaces.difference(wanted):
+            self._let_go(declaration, namespace)
+        for namespace in wanted:
+            if namespace not in declaration.namespaces:
+                self._hold(declaration, namespace)
+
+    def _wanted(self, declaration: Declaration) -> Collection[str]:
+        if not _is_on(declaration):
+            return ()
+        if not declaration.scope.resource_type.namespaced:
+            return ("",)
+        if self._selected is not None:
+            return [
+                obj.key.name for cache in self._selected for obj in cache.informer.lister.list()
+            ]
+        return self._namespaces or ("",)
+
+    def _namespace_changed(self, event: ObjectEvent) -> None:
+        namespace = event.object.key.name
+        for declaration in tuple(self._declarations):
+            if declaration is self._selected or not declaration.scope.resource_type.namespaced:
+                continue
+            held = namespace in declaration.namespaces
+            if isinstance(event, Deleted):
+                if held:
+                    self._let_go(declaration, namespace)
+            elif isinstance(event, Added) and not held and _is_on(declaration):
+                self._hold(declaration, namespace)
+
+    def _hold(self, declaration: Declaration, namespace: str) -> None:
+        scope = declaration.scope.within(namespace)
+        caches = self._types.setdefault(_family(scope.resource_type), {})
+        if scope.metadata_only:
+            # The whole objects have their metadata, too: one watch is enough.
+            scope = next((s for s in caches if s == _whole(scope)), scope)
+        cache = caches.get(scope)
         if cache is None:
-            list_watch = self._client.list_watch(
-                scope.resource_type,
-                namespace=scope.namespace,
-                labels=scope.labels or None,
-                fields=dict(scope.fields) or None,
-                metadata_only=scope.metadata_only,
-            )
-            informer = SharedInformer(
-                list_watch,
-                clock=self._clock,
-                random=self._random,
-                observer=InformerReporter(self._metrics, str(scope.resource_type), scope.namespace),
-            )
-            cache = self._types[scope] = TypeCache(
-                scope, informer, self._metrics, self._own_write_timeout
-            )
-            if self._group is not None:
-                self._start(cache)
-        return cache
+            cache = caches[scope] = self._make(scope)
+            self._start(cache)
+        declaration.hold(namespace, cache)
+        cache.users += 1
+        if not scope.metadata_only and self._group is None:
+            self._share(scope, caches)
+
+    def _share(self, scope: Scope, caches: dict[Scope, TypeCache]) -> None:
+        """Move those who want metadata only to the whole objects; while nothing runs, loss-free."""
+        for declaration in self._declarations:
+            wanted = declaration.scope.within(scope.namespace)
+            if wanted in caches and wanted.metadata_only and _whole(wanted) == scope:
+                self._release(declaration.let_go(scope.namespace))
+                self._hold(declaration, scope.namespace)
+
+    def _let_go(self, declaration: Declaration, namespace: str) -> None:
+        cache = declaration.let_go(namespace)
+        self._release(cache)
+        if not declaration.is_closed:
+            declaration.tell_gone(cache)
+
+    def _release(self, cache: TypeCache) -> None:
+        cache.users -= 1
+        if cache.users:
+            return
+        caches = self._types[_family(cache.scope.resource_type)]
+        del caches[cache.scope]
+        task = self._tasks.pop(cache.scope, None)
+        if task is not None:
+            # Not at once: an informer that never began to run would never be stopped either.
+            asyncio.get_running_loop().call_soon(task.cancel)
+
+    def _closed(self, declaration: Declaration) -> None:
+        self._declarations.remove(declaration)
+        for namespace in declaration.namespaces:
+            self._let_go(declaration, namespace)
+        for prerequisite in declaration.prerequisites:
+            if prerequisite is not self._selected:
+                prerequisite.close()
+
+    def _declare_definition(self, resource_type: ResourceType) -> Declaration:
+        if not resource_type.group:
+            raise ValueError(f"{resource_type}: optional is for custom resources only")
+        name = definition_key(resource_type).name
+        return self.declare(CustomResourceDefinition, fields={"metadata.name": name})
+
+    # Informers
+
+    def _make(self, scope: Scope) -> TypeCache:
+        resource_type = scope.resource_type
+        list_watch = self._client.list_watch(
+            resource_type,
+            namespace=scope.namespace,
+            labels=scope.labels or None,
+            fields=scope.fields or None,
+            metadata_only=scope.metadata_only,
+        )
+        if resource_type in self._transforms:
+            list_watch = TransformedListWatch(list_watch, self._transforms[resource_type])
+        reporter = InformerReporter(self._metrics, str(resource_type), scope.namespace)
+        informer = SharedInformer(
+            list_watch,
+            clock=self._clock,
+            random=self._random,
+            observer=reporter,
+            watch_list_support=self._watch_list_support,
+        )
+        return TypeCache(scope, informer, reporter, self._metrics, self._own_write_timeout)
 
     def _start(self, cache: TypeCache) -> None:
         if self._group is not None:
-            self._group.create_task(cache.informer.run(), name=f"informer {cache.scope}")
+            name = f"informer {cache.scope}"
+            self._tasks[cache.scope] = self._group.create_task(self._run(cache), name=name)
+            self._group.create_task(_announce(cache), name=f"{name} is synced")
 
-    def _holding(self, resource_type: ResourceType, namespace: str) -> list[TypeCache]:
+    async def _run(self, cache: TypeCache) -> None:
+        try:
+            await cache.informer.run()
+        except InformerFailedError as error:
+            users = [d for d in self._declarations if cache in tuple(d)]
+            if not all(declaration.optional for declaration in users):
+                raise
+            _log.error("optional type is off", resource=str(cache.scope), error=str(error))
+            for declaration in users:
+                declaration.failure = error
+                self._plan(declaration)
+
+    # Reads
+
+    def _each(self) -> list[TypeCache]:
+        return [cache for caches in self._types.values() for cache in caches.values()]
+
+    def _holding(
+        self, resource_type: ResourceType, namespace: str, *, metadata: bool
+    ) -> list[TypeCache]:
         """Return the caches for reads: those without selectors where there are any."""
         caches = [
             cache
-            for scope, cache in self._types.items()
-            if scope.resource_type == resource_type and not scope.metadata_only
+            for scope, cache in self._types.get(_family(resource_type), {}).items()
+            if scope.resource_type == resource_type
+            and (metadata or not scope.metadata_only)
+            and (not namespace or scope.namespace in ("", namespace))
         ]
-        whole = [c for c in caches if not c.scope.is_selective] or caches
-        if not namespace:
-            return whole
-        return [c for c in whole if c.scope.namespace in ("", namespace)]
+        if len(caches) <= 1:
+            return caches
+        return [c for c in caches if not c.scope.is_selective] or caches
 
-    def _how_to_declare(self, resource_type: ResourceType, namespace: str) -> str:
-        scopes = [scope for scope in self._types if scope.resource_type == resource_type]
-        if scopes and all(scope.metadata_only for scope in scopes):
-            return (
-                f"{resource_type} is cached as metadata only: watch it without metadata_only, "
-                "or read with manager.uncached_reader"
+    async def _expect_nothing(
+        self, resource_type: ResourceType, namespace: str, *, metadata: bool
+    ) -> None:
+        """Return if a type that nothing is held of surely has no objects, or once it is known.
+
+        Raises:
+            NotCachedError: it may well have.
+        """
+        declared = [d for d in self._declarations if d.scope.resource_type == resource_type]
+        usable = [d for d in declared if metadata or not d.scope.metadata_only]
+        if not usable:
+            raise NotCachedError(_how_to_declare(resource_type, only_metadata=bool(declared)))
+        if self._group is None:
+            return
+        for declaration in usable:
+            await declaration.wait_synced()
+        if namespace and resource_type.namespaced and not self._covers(namespace):
+            where = (
+                f"match {self._selected.scope.labels!r}"
+                if self._selected is not None
+                else f"are {', '.join(self._namespaces)}"
             )
-        if scopes:
-            known = ", ".join(self._namespaces)
-            return (
+            raise NotCachedError(
                 f"{resource_type} is not cached in namespace {namespace!r}: the manager's "
-                f"namespaces are {known}; add it there, or read with manager.uncached_reader"
+                f"namespaces {where}; add it there, or read with manager.uncached_reader"
             )
-        kind = resource_type.kind
-        return (
-            f"{resource_type} is not cached: give a Controller owns=[{kind}] or "
-            f"watches=[Watch({kind}, ...)], or call manager.cache.declare({kind}); "
-            "for a live read use manager.uncached_reader"
+
+    def _covers(self, namespace: str) -> bool:
+        if self._selected is None:
+            return not self._namespaces or namespace in self._namespaces
+        return any(ObjectKey("", namespace) in c.informer.lister for c in self._selected)
+
+
+async def _announce(cache: TypeCache) -> None:
+    with suppress(InformerError):
+        await cache.informer.wait_synced()
+        lister = cache.informer.lister
+        _log.info(
+            "informer synced",
+            resource=str(cache.scope),
+            objects=len(lister),
+            data_bytes=lister.data_bytes,
         )
+
+
+def _family(resource_type: ResourceType) -> tuple[str, str]:
+    return (resource_type.group, resource_type.plural)
+
+
+def _whole(scope: Scope) -> Scope:
+    return replace(scope, metadata_only=False)
+
+
+def _is_on(declaration: Declaration) -> bool:
+    """Whether a declaration holds anything at all now."""
+    if declaration.is_closed or declaration.failure is not None:
+        return False
+    return not declaration.optional or _is_defined(declaration)
+
+
+def _is_defined(declaration: Declaration) -> bool:
+    resource_type = declaration.scope.resource_type
+    key = definition_key(resource_type)
+    found = (cache.informer.lister.find(key) for cache in declaration.prerequisites[-1])
+    return any(obj is not None and is_served(obj, resource_type) for obj in found)
+
+
+def _how_to_declare(resource_type: ResourceType, *, only_metadata: bool) -> str:
+    if only_metadata:
+        return (
+            f"{resource_type} is cached as metadata only: watch it without metadata_only, read "
+            "its metadata, or read with manager.uncached_reader"
+        )
+    kind = resource_type.kind
+    return (
+        f"{resource_type} is not cached: give a Controller owns=[{kind}] or "
+        f"watches=[Watch({kind}, ...)], or call manager.cache.declare({kind}); "
+        "for a live read use manager.uncached_reader"
+    )
 
 
 def _owners(write: Write) -> Iterator[OwnerKey]:

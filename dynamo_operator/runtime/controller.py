@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dynamo_operator.runtime.cache import CACHE_SYNC_TIMEOUT_SECONDS
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.codec import resource_type_of
 from dynamo_operator.runtime.client.reader import Reader
 from dynamo_operator.runtime.enqueue import enqueue_owner, enqueue_self
+from dynamo_operator.runtime.error_policy import PANIC_LIMIT
 from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.runtime.predicates import Predicate
-from dynamo_operator.runtime.reconciler import Reconciler
-from dynamo_operator.runtime.sources import Channel, Watch
+from dynamo_operator.runtime.reconciler import Reconciler, Result
+from dynamo_operator.runtime.sources import Source, Watch
 from informers.clock import Random
 from informers.indexers import Index
 from informers.objects import ObjectKey, ResourceType
 from informers.rate_limiters import ItemExponential, RateLimiter, WithJitter
+from informers.work_queue import AGEING_SECONDS, Priority
 
 Kind = type[KubeModel] | ResourceType
 ReconcilerFactory = Callable[[Reader, Client], Reconciler]
@@ -30,7 +32,7 @@ class Controller:
         reconciler: who is called, or what makes it from `(reader, client)`: a class or a function.
         owns: kinds whose objects concern the object that is their controller.
         watches: any other kind that concerns objects of `kind`.
-        channels: triggers from outside the cluster.
+        channels: triggers from outside the cluster, and any other source of keys.
         indexes: further indexes of the cache of `kind`.
         name: for logs and metrics; by default the kind in lower case. One manager has no two
             controllers of one name.
@@ -44,6 +46,15 @@ class Controller:
         cache_sync_timeout_seconds: how long the watched kinds may take to arrive.
         rate_limiter: makes the delays of keys that fail; by default 5 ms, doubled up to 1000 s,
             each stretched at random by up to a half.
+        low_priority: of what is no news, i.e. first lists, resyncs and polls; other keys go first.
+        ageing_seconds: how long such keys wait before they get their share of a busy controller.
+        on_error: what follows errors of a class and its subclasses, instead of the growing delay:
+            `{ForbiddenError: Result.requeue(after=60)}`; done means never again. Counted and logged
+            as errors all the same.
+        panic_limit: after so many defects of one key in a row (TypeError, KeyError and the like) it
+            rests for ten minutes at a time, and an Event on the object says so; None for never.
+        optional: `kind` is a custom resource that need not be defined: the controller has nothing
+            to do until it is, and again when it is not any more.
         needs_leadership: whether it runs in the leader only.
 
     Example:
@@ -58,7 +69,7 @@ class Controller:
         reconciler: Reconciler | ReconcilerFactory,
         owns: Sequence[Kind] = (),
         watches: Sequence[Watch] = (),
-        channels: Sequence[Channel] = (),
+        channels: Sequence[Source] = (),
         indexes: Sequence[Index] = (),
         name: str = "",
         field_manager: str = "",
@@ -69,6 +80,11 @@ class Controller:
         poll_every_seconds: float | None = None,
         cache_sync_timeout_seconds: float = CACHE_SYNC_TIMEOUT_SECONDS,
         rate_limiter: Callable[[Random], RateLimiter[ObjectKey]] | None = None,
+        low_priority: int = Priority.LOW,
+        ageing_seconds: float = AGEING_SECONDS,
+        on_error: Mapping[type[Exception], Result] | None = None,
+        panic_limit: int | None = PANIC_LIMIT,
+        optional: bool = False,
         needs_leadership: bool = True,
     ) -> None:
         self.resource_type = resource_type_of(kind)
@@ -76,7 +92,7 @@ class Controller:
         self.field_manager = field_manager or self.name
         self.reconciler = reconciler
         self.watches = (
-            Watch(kind, enqueue=enqueue_self, predicates=predicates),
+            Watch(kind, enqueue=enqueue_self, predicates=predicates, optional=optional),
             *(Watch(owned, enqueue=enqueue_owner(kind)) for owned in owns),
             *watches,
         )
@@ -88,6 +104,10 @@ class Controller:
         self.poll_every_seconds = poll_every_seconds
         self.cache_sync_timeout_seconds = cache_sync_timeout_seconds
         self.rate_limiter = rate_limiter or _default_rate_limiter
+        self.low_priority = low_priority
+        self.ageing_seconds = ageing_seconds
+        self.on_error = dict(on_error or {})
+        self.panic_limit = panic_limit
         self.needs_leadership = needs_leadership
         self._check([resource_type_of(owned) for owned in owns])
 
@@ -98,6 +118,8 @@ class Controller:
                 f"{what}: max_concurrent_reconciles={self.max_concurrent_reconciles}: "
                 "must be at least 1"
             )
+        if self.panic_limit is not None and self.panic_limit < 1:
+            raise ValueError(f"{what}: panic_limit={self.panic_limit}: must be at least 1, or None")
         for option in (
             "reconcile_timeout_seconds",
             "poll_every_seconds",

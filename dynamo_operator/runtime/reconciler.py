@@ -19,11 +19,13 @@ class TerminalError(Exception):
 class Result:
     """What a reconcile decided.
 
-    Make one with `done`, `requeue` or `backoff`; failures are exceptions.
+    Make one with `done`, `requeue` or `backoff`; failures are exceptions. A key that comes back has
+    the priority with which it was taken, unless `priority` says another.
     """
 
     requeue_after: float | None = None
     backoff_reason: str | None = None
+    priority: int | None = None
 
     @classmethod
     def done(cls) -> Self:
@@ -31,7 +33,7 @@ class Result:
         return cls()
 
     @classmethod
-    def requeue(cls, *, after: float) -> Self:
+    def requeue(cls, *, after: float, priority: int | None = None) -> Self:
         """Look again after that many seconds (> 0); an event in between looks earlier.
 
         Raises:
@@ -39,12 +41,12 @@ class Result:
         """
         if not 0 < after < float("inf"):
             raise ValueError(f"requeue after {after}: must be a positive number of seconds")
-        return cls(requeue_after=after)
+        return cls(requeue_after=after, priority=priority)
 
     @classmethod
-    def backoff(cls, reason: str) -> Self:
+    def backoff(cls, reason: str, *, priority: int | None = None) -> Self:
         """Look again with this key's growing delay, without an error; `reason` goes to the log."""
-        return cls(backoff_reason=reason)
+        return cls(backoff_reason=reason, priority=priority)
 
 
 class Reconciler(Protocol):
@@ -56,7 +58,7 @@ class Reconciler(Protocol):
     async def reconcile(self, key: ObjectKey) -> Result:
         """Bring the world closer to what the object of that key asks for.
 
-        Safe to repeat at any point. Never called twice at once for one key. Anything raised
-        (TerminalError
-        excepted) is logged, counted and retried with the key's backoff.
+        Safe to repeat at any point. Never called twice at once for one key. Anything raised is
+        logged, counted and, TerminalError excepted, retried: with the key's growing delay, or as
+        the controller's `on_error` has it.
         """

@@ -1,19 +1,19 @@
-"""A controller at work: it waits for its caches, then reconciles until it is cancelled."""
+"""A controller at work: it waits for its caches, then reconciles until it is stopped."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from dynamo_operator.runtime.cache import CacheSyncError
+from dynamo_operator.runtime.declaration import Declaration
 from dynamo_operator.runtime.reconcile_loop import ReconcileLoop
-from dynamo_operator.runtime.sources import Channel
+from dynamo_operator.runtime.sources import Source, Watch
 from dynamo_operator.runtime.type_cache import TypeCache
 from informers.clock import Random
 from informers.objects import ObjectKey
-from informers.shared_informer import HandlerRegistration
 from informers.work_queue import Priority, Trigger, WorkQueue
 
 _POLL_JITTER: Final = 0.1
@@ -24,9 +24,10 @@ _POLL: Final = Trigger("poll")
 class Poll:
     """Reconcile every object of some caches periodically."""
 
-    caches: Sequence[TypeCache]
+    caches: Iterable[TypeCache]
     every_seconds: float
     random: Random
+    priority: int = Priority.LOW
 
     async def run(self, queue: WorkQueue[ObjectKey]) -> None:
         """Queue all keys, again and again, until cancelled."""
@@ -35,11 +36,11 @@ class Poll:
             await asyncio.sleep(self.every_seconds * stretch)
             for cache in self.caches:
                 for key in cache.informer.lister.keys():  # noqa: SIM118 - a Lister is no dict
-                    queue.add(key, priority=Priority.LOW, trigger=_POLL)
+                    queue.add(key, priority=self.priority, trigger=_POLL)
 
 
 class RunningController:
-    """What a manager runs for a declared controller; a Runnable that runs once."""
+    """What `Manager.add` makes of a Controller: a Runnable that runs once, and the handle on it."""
 
     def __init__(
         self,
@@ -47,8 +48,9 @@ class RunningController:
         *,
         loop: ReconcileLoop,
         queue: WorkQueue[ObjectKey],
-        sources: Sequence[tuple[TypeCache, HandlerRegistration]],
-        channels: Sequence[Channel],
+        declarations: Sequence[Declaration],
+        watch: Callable[[Watch], Declaration],
+        channels: Sequence[Source],
         poll: Poll | None,
         cache_sync_timeout_seconds: float,
         needs_leadership: bool,
@@ -57,22 +59,32 @@ class RunningController:
         self.needs_leadership = needs_leadership
         self.queue = queue
         self._loop = loop
-        self._sources = sources
+        self._declarations = list(declarations)
+        self._watch = watch
         self._channels = channels
         self._poll = poll
         self._cache_sync_timeout = cache_sync_timeout_seconds
-        self._started = False
+        self._task: asyncio.Task[object] | None = None
+        self._ended = asyncio.Event()
+        self._is_stopped = False
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it does not run any more, and never will again."""
+        return self._ended.is_set()
 
     async def run(self) -> None:
-        """Reconcile until cancelled.
+        """Reconcile until cancelled or stopped.
 
         Raises:
             CacheSyncError: a watched kind did not arrive in time.
             RuntimeError: it ran already.
         """
-        if self._started:
+        if self._task is not None:
             raise RuntimeError(f"controller {self.name!r}: was started already")
-        self._started = True
+        if self._is_stopped:
+            return
+        self._task = asyncio.current_task()
         try:
             await self.wait_synced()
             async with asyncio.TaskGroup() as group:
@@ -85,15 +97,38 @@ class RunningController:
                     if poller is not None:
                         poller.cancel()
         finally:
-            self.queue.shut_down()
-            self.detach()
+            self._end()
 
-    def detach(self) -> None:
-        """Take the controller's handlers off the informers and channels."""
-        for _, registration in self._sources:
-            registration.remove()
-        for channel in self._channels:
-            channel.detach(self.queue)
+    def watch(self, watch: Watch) -> Declaration:
+        """Watch one more kind from now on; what is there already is queued at once.
+
+        Returns:
+            The handle: `wait_synced` waits for what is there, `close` ends the watch.
+
+        Raises:
+            RuntimeError: the controller is stopped.
+        """
+        if self._is_stopped or self.is_stopped:
+            raise RuntimeError(f"controller {self.name!r}: is stopped")
+        self._declarations = [d for d in self._declarations if not d.is_closed]
+        declaration = self._watch(watch)
+        self._declarations.append(declaration)
+        return declaration
+
+    async def stop(self) -> None:
+        """Stop: take no new key, finish what is being reconciled, then need no cache any more.
+
+        Its name is free again afterwards, and informers that nobody else needs stop. Not for use
+        by its own reconciler, which would wait for itself. May be repeated.
+        """
+        self._is_stopped = True
+        if self._task is None:
+            self._end()
+        else:
+            self._task.cancel()
+            await self._ended.wait()
+        for declaration in self._declarations:
+            declaration.close()
 
     async def wait_synced(self) -> None:
         """Wait until every watched kind is here and its events are queued.
@@ -103,12 +138,23 @@ class RunningController:
         """
         try:
             async with asyncio.timeout(self._cache_sync_timeout):
-                for cache, _ in self._sources:
-                    await cache.informer.wait_synced()
+                for declaration in tuple(self._declarations):
+                    if not declaration.is_closed:
+                        await declaration.wait_synced()
+                for channel in self._channels:
+                    await channel.wait_synced()
         except TimeoutError:
-            missing = {c.why_unsynced() for c, _ in self._sources if not c.informer.is_synced}
-            details = "; ".join(sorted(missing))
+            missing = {reason for d in self._declarations for reason in d.why_unsynced()}
+            details = "; ".join(sorted(missing)) or "a source did not send what it knows"
             raise CacheSyncError(
                 f"controller {self.name!r}: caches not synced after "
                 f"{self._cache_sync_timeout:g} s: {details}"
             ) from None
+
+    def _end(self) -> None:
+        # The informers go on: others that still stop may read what only this one declared.
+        self.queue.shut_down()
+        if not self._ended.is_set():
+            for channel in self._channels:
+                channel.detach(self.queue)
+        self._ended.set()

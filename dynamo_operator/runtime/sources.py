@@ -45,16 +45,19 @@ class Watch:
         enqueue: from a change to keys; by default the object's own.
         predicates: which changes matter; all of them must pass.
         labels: watch only objects with these labels.
-        fields: watch only objects with these fields.
-        metadata_only: fetch and keep no more than metadata; such a cache serves no reads.
+        fields: watch only objects with these fields: what the API server selects by.
+        metadata_only: fetch and keep no more than metadata; such a cache serves reads of metadata.
+        optional: the kind is a custom resource that need not be defined: watched while it is, and
+            without objects while it is not.
     """
 
     kind: type[KubeModel] | ResourceType
     enqueue: Enqueue = enqueue_self
     predicates: Sequence[Predicate] = ()
     labels: Mapping[str, str] | str | None = None
-    fields: Mapping[str, str] | None = None
+    fields: Mapping[str, str] | str | None = None
     metadata_only: bool = False
+    optional: bool = False
 
 
 class Source(Protocol):

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
 
 import structlog
 
-from dynamo_operator.runtime.client.paths import Labels
+from dynamo_operator.runtime.client.paths import Fields, Labels
 from dynamo_operator.runtime.client.writes import Write
 from dynamo_operator.runtime.metrics import InformerMetrics, Metrics
 from dynamo_operator.runtime.own_writes import OwnerKey, OwnWrites, PendingWrite
-from dynamo_operator.runtime.selectors import label_matcher
+from dynamo_operator.runtime.selectors import (
+    label_matcher,
+    label_text,
+    names_match,
+    server_field_text,
+)
+from informers.errors import InformerError
 from informers.events import ObjectEvent
 from informers.indexers import BY_NAMESPACE, BY_OWNER_UID, Index
 from informers.objects import CachedObject, ObjectKey, ResourceType
-from informers.shared_informer import SharedInformer
-
-_KEY_FIELDS: Final = frozenset({"metadata.name", "metadata.namespace"})
+from informers.shared_informer import Handler, SharedInformer
 
 _log = structlog.get_logger(__name__)
 
@@ -32,28 +35,35 @@ class Scope:
     resource_type: ResourceType
     namespace: str = ""
     labels: str = ""
-    fields: tuple[tuple[str, str], ...] = ()
+    fields: str = ""
     metadata_only: bool = False
 
     @classmethod
     def of(
         cls,
         resource_type: ResourceType,
-        namespace: str,
-        labels: Labels,
-        fields: Mapping[str, str] | None,
         *,
+        labels: Labels = None,
+        fields: Fields = None,
         metadata_only: bool = False,
     ) -> Scope:
-        """Return a scope in the form in which equal selections are equal."""
-        text = (
-            labels
-            if isinstance(labels, str)
-            else ",".join(f"{name}={value}" for name, value in sorted((labels or {}).items()))
-        )
+        """Return the scope of all namespaces, in the form in which equal selections are equal.
+
+        Raises:
+            ValueError: a selector cannot be read, or no API server selects by it.
+        """
+        text = label_text(labels)
         label_matcher(text)  # refuses what is no selector before a server does
-        field_items = tuple(sorted((fields or {}).items()))
-        return cls(resource_type, namespace, text, field_items, metadata_only)
+        return cls(
+            resource_type,
+            labels=text,
+            fields=server_field_text(fields),
+            metadata_only=metadata_only,
+        )
+
+    def within(self, namespace: str) -> Scope:
+        """Return the same in one namespace."""
+        return replace(self, namespace=namespace)
 
     @property
     def is_selective(self) -> bool:
@@ -63,10 +73,7 @@ class Scope:
     def covers(self, obj: CachedObject) -> bool:
         """Whether the informer surely shows that object; by other fields than names: no."""
         matches = label_matcher(self.labels)
-        if matches is not None and not matches(obj.labels):
-            return False
-        actual = {"metadata.name": obj.key.name, "metadata.namespace": obj.key.namespace}
-        return all(actual.get(name) == value for name, value in self.fields)
+        return (matches is None or matches(obj.labels)) and names_match(obj.key, self.fields)
 
     def __str__(self) -> str:
         return str(self.resource_type) + (f" in {self.namespace}" if self.namespace else "")
@@ -79,11 +86,15 @@ class TypeCache:
         self,
         scope: Scope,
         informer: SharedInformer,
+        reporter: InformerReporter,
         metrics: Metrics,
         own_write_timeout_seconds: float,
     ) -> None:
         self.scope = scope
         self.informer = informer
+        self.users = 0
+        """How many declarations need it; without any it stops."""
+        self._reporter = reporter
         self._own_writes = OwnWrites(informer.lister)
         self._metrics = metrics
         self._timeout = own_write_timeout_seconds
@@ -97,6 +108,10 @@ class TypeCache:
         self.informer.add_index(index)
         self._indexes[index.name] = index
 
+    def has_index(self, name: str) -> bool:
+        """Whether there is an index of that name."""
+        return name in self._indexes
+
     def index(self, index: Index | str) -> Index:
         """Return the index of that name.
 
@@ -109,6 +124,13 @@ class TypeCache:
         except KeyError:
             known = ", ".join(sorted(self._indexes))
             raise KeyError(f"index {name!r} does not exist (there are: {known})") from None
+
+    def hand_out(self, handler: Handler, event: ObjectEvent) -> None:
+        """Call a handler as the informer would: one that raises loses the event."""
+        try:
+            handler(event)
+        except Exception as error:  # noqa: BLE001 - one handler must not stop the others
+            self._reporter.handler_failed(self.scope.resource_type, event.object.key, error)
 
     def why_unsynced(self) -> str:
         """Say what is known about why it is not filled yet."""
@@ -127,6 +149,11 @@ class TypeCache:
         elif write.deleted:
             uid = write.deleted_uid or (cached.uid if cached is not None else "")
             self._own_writes.deleted(write.key, uid, owners)
+
+    @property
+    def has_own_writes(self) -> bool:
+        """Whether any own write is not visible yet."""
+        return bool(self._own_writes)
 
     async def is_current(self, key: ObjectKey) -> bool:
         """Wait, bounded, for an own write to that object; False: read live instead."""
@@ -168,6 +195,8 @@ class TypeCache:
             _log.warning("own write not seen in time, reading live", resource=str(self.scope))
             for write in pending():
                 write.overdue = True
+        except InformerError:
+            return False  # it was stopped meanwhile
         visible = not pending()
         self._metrics.own_write_waited(
             self.scope.resource_type, loop.time() - started, "seen" if visible else "timeout"

@@ -8,6 +8,8 @@ from urllib.parse import quote
 from informers.objects import ObjectKey, ResourceType
 
 Labels = Mapping[str, str] | str | None
+Fields = Mapping[str, str] | str | None
+"""Dotted paths and the text that they must have, or selector text."""
 
 
 def resource_path(resource_type: ResourceType, namespace: str = "", *suffix: str) -> str:
@@ -33,15 +35,13 @@ def object_path(resource_type: ResourceType, key: ObjectKey, subresource: str = 
     return resource_path(resource_type, key.namespace, *suffix)
 
 
-def selector_query(labels: Labels, fields: Mapping[str, str] | None) -> list[tuple[str, str]]:
-    """Return the query items that select by labels (a mapping, or selector text) and fields."""
+def selector_query(labels: Labels, fields: Fields) -> list[tuple[str, str]]:
+    """Return the query items that select by labels and fields (mappings, or selector text)."""
     query = []
     label_text = labels if isinstance(labels, str) else _equalities(labels)
     if label_text:
         query.append(("labelSelector", label_text))
-    field_text = ",".join(
-        f"{name}={_escape_field_value(value)}" for name, value in sorted((fields or {}).items())
-    )
+    field_text = fields if isinstance(fields, str) else _field_equalities(fields)
     if field_text:
         query.append(("fieldSelector", field_text))
     return query
@@ -49,6 +49,12 @@ def selector_query(labels: Labels, fields: Mapping[str, str] | None) -> list[tup
 
 def _equalities(labels: Mapping[str, str] | None) -> str:
     return ",".join(f"{name}={value}" for name, value in sorted((labels or {}).items()))
+
+
+def _field_equalities(fields: Mapping[str, str] | None) -> str:
+    return ",".join(
+        f"{name}={_escape_field_value(value)}" for name, value in sorted((fields or {}).items())
+    )
 
 
 def _escape_field_value(value: str) -> str:

@@ -4,9 +4,10 @@ import contextlib
 import pytest
 import structlog
 
+from dynamo_operator.runtime.error_policy import ErrorPolicy, is_terminal
 from dynamo_operator.runtime.log_context import current_reconcile_id
 from dynamo_operator.runtime.metrics import Metrics
-from dynamo_operator.runtime.reconcile_loop import ReconcileLoop, is_terminal
+from dynamo_operator.runtime.reconcile_loop import ReconcileLoop
 from dynamo_operator.runtime.reconciler import Result, TerminalError
 from dynamo_operator.testing.virtual_time import VirtualClock
 from informers.clock import Random
@@ -21,9 +22,11 @@ A, B = ObjectKey("lab", "a"), ObjectKey("lab", "b")
 class Bench:
     """A loop whose reconciler follows a script for each key, then is done."""
 
-    def __init__(self, *, workers=1, timeout_seconds=None, before=None):
+    def __init__(self, *, workers=1, timeout_seconds=None, before=None, **errors):
         self.script = {}
         self.calls = []
+        self.panics_reported = []
+        self.unconcerned = set()
         self.metrics = Metrics()
         self.queue: WorkQueue[ObjectKey] = WorkQueue(
             clock=VirtualClock(), observer=self.metrics.queue("w")
@@ -33,6 +36,8 @@ class Bench:
             kind="Widget",
             reconciler=self,
             queue=self.queue,
+            errors=ErrorPolicy(errors.pop("results", {}), report=self.report_panic, **errors),
+            concerns=lambda key: key not in self.unconcerned,
             workers=workers,
             timeout_seconds=timeout_seconds,
             before_reconcile=before or self.nothing_before,
@@ -40,6 +45,9 @@ class Bench:
             clock=VirtualClock(),
             random=Random(0),
         )
+
+    def report_panic(self, key, error, count):
+        self.panics_reported.append((key.name, type(error).__name__, count))
 
     async def nothing_before(self, key):
         pass
