@@ -14,7 +14,7 @@ PENDING = {
     "Manager and runnables": 30,
     "Controller": 18,
     "Builder": 13,
-    "Work queues and rate limiters": 18,
+    "Work queues and rate limiters": 0,
     "Sources, events, handlers, predicates": 12,
     "Cache": 18,
     "Reflector, queue of deltas, informer, store": 24,
@@ -23,7 +23,7 @@ PENDING = {
     "Leader election": 11,
     "Webhooks, certificates, health, metrics, logs, events": 19,
     "Testing": 8,
-    "Behaviours": 103,
+    "Behaviours": 44,
     "Better designs": 23,
     "What Python users suffer from": 30,
 }
