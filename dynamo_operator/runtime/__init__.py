@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from dynamo_operator.runtime.cached_reader import CachedReader
     from dynamo_operator.runtime.controller import Controller
+    from dynamo_operator.runtime.declaration import Declaration
     from dynamo_operator.runtime.enqueue import (
         Enqueue,
         by_label,
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
         resource_version_changed,
     )
     from dynamo_operator.runtime.reconciler import Reconciler, Result, TerminalError
+    from dynamo_operator.runtime.running_controller import RunningController
+    from dynamo_operator.runtime.selectors import by_field
     from dynamo_operator.runtime.serving_certificate import ServingCertificate, TlsCertificate
     from dynamo_operator.runtime.sources import Channel, Watch
 
@@ -64,6 +67,7 @@ __all__ = [
     "CachedReader",
     "Channel",
     "Controller",
+    "Declaration",
     "Enqueue",
     "EventRecorder",
     "HealthCheck",
@@ -81,6 +85,7 @@ __all__ = [
     "Reconciler",
     "Result",
     "Runnable",
+    "RunningController",
     "ServingCertificate",
     "ShutdownTimeoutError",
     "TerminalError",
@@ -88,6 +93,7 @@ __all__ = [
     "Watch",
     "and_",
     "annotations_changed",
+    "by_field",
     "by_label",
     "current_reconcile_id",
     "enqueue_mapped",
@@ -105,6 +111,7 @@ _MODULES = {
     "cache": "Cache CacheError CacheNotStartedError CacheSyncError NotCachedError",
     "cached_reader": "CachedReader",
     "controller": "Controller",
+    "declaration": "Declaration",
     "enqueue": "Enqueue by_label enqueue_mapped enqueue_owner enqueue_self",
     "event_recorder": "EventRecorder",
     "health": "HealthCheck",
@@ -119,6 +126,8 @@ _MODULES = {
         "not_ or_ resource_version_changed"
     ),
     "reconciler": "Reconciler Result TerminalError",
+    "running_controller": "RunningController",
+    "selectors": "by_field",
     "serving_certificate": "ServingCertificate TlsCertificate",
     "sources": "Channel Watch",
 }

@@ -19,7 +19,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, overload
 
 import structlog
 
@@ -28,6 +28,7 @@ from dynamo_operator.runtime.cache import Cache, CacheSyncError
 from dynamo_operator.runtime.cached_reader import CachedReader
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
+from dynamo_operator.runtime.client.paths import Labels
 from dynamo_operator.runtime.client.uncached_reader import UncachedReader
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.event_recorder import EventRecorder
@@ -84,6 +85,8 @@ class Manager:
     Args:
         client: speaks to the cluster; the caller closes it.
         namespaces: restricts caches to these; empty for all namespaces.
+        namespace_selector: restricts caches to the namespaces whose labels match, as they come and
+            go; needs the permission to list and watch namespaces.
         health_address: `host:port` of /healthz and /readyz; None for neither.
         metrics_address: `host:port` of /metrics, which may be the same; None for none.
         graceful_shutdown_seconds: how long a stop waits before it cancels what still runs.
@@ -104,6 +107,7 @@ class Manager:
         client: Client,
         *,
         namespaces: Sequence[str] = (),
+        namespace_selector: Labels = None,
         health_address: str | None = None,
         metrics_address: str | None = None,
         graceful_shutdown_seconds: float = GRACEFUL_SHUTDOWN_SECONDS,
@@ -118,7 +122,12 @@ class Manager:
         self.metrics = Metrics()
         counted = client.with_request_observer(self.metrics.request_answered)
         self.cache = Cache(
-            counted, namespaces=namespaces, clock=clock, random=random, metrics=self.metrics
+            counted,
+            namespaces=namespaces,
+            namespace_selector=namespace_selector,
+            clock=clock,
+            random=random,
+            metrics=self.metrics,
         )
         self.client = counted.with_write_observer(self.cache.wrote)
         self.reader = CachedReader(self.cache, counted)
@@ -135,7 +144,7 @@ class Manager:
         self.readyz.add("informers", self._check_informers)
         self._servers = self._make_servers(health_address, metrics_address)
         self._parts = ControllerParts(
-            self.cache, self.reader, self.client, self.metrics, clock, random
+            self.cache, self.reader, self.client, self.metrics, clock, random, self.events
         )
         self._grace = graceful_shutdown_seconds
         self._failures = _Failures()
@@ -144,14 +153,21 @@ class Manager:
         self._caches = _RunnableGroup(self._failures)
         self._others = _RunnableGroup(self._failures)
         self._leader_bound = _RunnableGroup(self._failures)
-        self._controllers: set[str] = set()
+        self._controllers: dict[str, RunningController] = {}
         self._state = _State.NEW
         self._synced = asyncio.Event()
         self._grace_timer: asyncio.TimerHandle | None = None
         self._late: list[str] = []
 
-    def add(self, runnable: Controller | Runnable) -> None:
+    @overload
+    def add(self, runnable: Controller) -> RunningController: ...
+    @overload
+    def add(self, runnable: Runnable) -> None: ...
+    def add(self, runnable: Controller | Runnable) -> RunningController | None:
         """Run something with the manager; if it runs already, at once, webhooks excepted.
+
+        Returns:
+            Of a Controller the handle that watches more for it, or stops it.
 
         Raises:
             ValueError: a controller of that name is there.
@@ -161,17 +177,11 @@ class Manager:
             raise ManagerStateError(f"manager {self.name!r}: has begun to stop: cannot add to it")
         if isinstance(runnable, Webhooks):
             self._add_webhooks(runnable)
-            return
+            return None
         if isinstance(runnable, Controller):
-            if runnable.name in self._controllers:
-                raise ValueError(
-                    f"controller {runnable.name!r}: the manager has one of that name: "
-                    "give it another with name="
-                )
-            self._controllers.add(runnable.name)
-            runnable = build(runnable, self._parts)
-        leader_bound = getattr(runnable, "needs_leadership", True)
-        (self._leader_bound if leader_bound else self._others).add(runnable)
+            return self._add_controller(runnable)
+        self._add_runnable(runnable)
+        return None
 
     def add_healthz_check(self, name: str, check: HealthCheck) -> None:
         """Add a check to /healthz; it raises when the process should be restarted."""
@@ -253,6 +263,21 @@ class Manager:
         name = f"webhooks-{len(self._webhooks)}" if self._webhooks else "webhooks"
         self.readyz.add(name, webhooks.check)
         self._webhooks.append(webhooks)
+
+    def _add_controller(self, controller: Controller) -> RunningController:
+        present = self._controllers.get(controller.name)
+        if present is not None and not present.is_stopped:
+            raise ValueError(
+                f"controller {controller.name!r}: the manager has one of that name: "
+                "give it another with name="
+            )
+        running = self._controllers[controller.name] = build(controller, self._parts)
+        self._add_runnable(running)
+        return running
+
+    def _add_runnable(self, runnable: Runnable) -> None:
+        leader_bound = getattr(runnable, "needs_leadership", True)
+        (self._leader_bound if leader_bound else self._others).add(runnable)
 
     def _require_new(self) -> None:
         if self._state is not _State.NEW:
