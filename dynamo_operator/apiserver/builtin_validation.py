@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from dynamo_operator.apiserver import paths
 from dynamo_operator.apiserver.builtin_schemas import builtin_schema, kind_rules
@@ -20,9 +20,6 @@ from dynamo_operator.apiserver.schema import (
 from dynamo_operator.apiserver.schema_validation import Validator
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind, StatusError, bad_request
 from dynamo_operator.apiserver.value_checks import same
-
-_POD_SUBRESOURCES: Final = frozenset({"binding", "ephemeralcontainers", "resize", "eviction"})
-"""Subresources of Pods that write parts of the spec which plain updates may not."""
 
 
 class BuiltinStrategy:
@@ -62,6 +59,8 @@ class BuiltinStrategy:
         Raises:
             StatusError: 400 for a field of the wrong type.
         """
+        if subresource in self._rules.parts:
+            new = _with_part(new, old, self._rules.parts[subresource].field)
         result = self._decoded(new)
         if subresource == "status":
             kept = {k: v for k, v in old.items() if k not in ("metadata", "status")}
@@ -77,7 +76,7 @@ class BuiltinStrategy:
 
     def validate_create(self, obj: Object) -> list[FieldError]:
         """Return what is wrong with a new object."""
-        return list(self._rules.validate(obj))
+        return [*self._rules.validate(obj), *self._rules.validate_new(obj)]
 
     def validate_update(self, new: Object, old: Object, subresource: str) -> list[FieldError]:
         """Return what is wrong with a change."""
@@ -87,8 +86,8 @@ class BuiltinStrategy:
         if errors:  # a stored object may be older than a rule
             already = set(map(str, self._rules.validate(old)))
             errors = [error for error in errors if str(error) not in already]
-        if subresource in _POD_SUBRESOURCES:
-            return errors
+        if subresource in self._rules.parts:
+            return errors + list(self._rules.parts[subresource].validate_update(new, old))
         return errors + list(self._rules.validate_update(new, old))
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
@@ -121,6 +120,11 @@ class BuiltinStrategy:
 def builtin_strategy(group: str, kind: str) -> BuiltinStrategy:
     """Return the strategy of a built-in kind; an unknown one is taken as free of form."""
     return BuiltinStrategy(builtin_schema(group, kind), kind_rules(group, kind))
+
+
+def _with_part(new: Object, old: Object, field: str) -> Object:
+    part = (new.get("spec") or {}).get(field)
+    return {**old, "spec": {**old["spec"], field: part}}
 
 
 def _undecodable(obj: Object, error: FieldError) -> StatusError:

@@ -14,7 +14,7 @@ from dynamo_operator.apiserver.tokens import TokenIssuer
 from dynamo_operator.apiserver.watch_history import WatchStream
 from dynamo_operator.apiserver.writes import Writes
 
-_NOT_IMPLEMENTED = frozenset({"exec", "attach", "portforward", "ephemeralcontainers", "resize"})
+_NOT_IMPLEMENTED = frozenset({"exec", "attach", "portforward", "resize"})
 _UNENFORCED = frozenset(
     {
         "mutatingwebhookconfigurations",
@@ -103,11 +103,11 @@ class Handlers:
         if info.subresource in _NOT_IMPLEMENTED:
             raise status.not_implemented(where)
         match info.subresource, info.verb:
-            case "status", "get":
+            case "status" | "ephemeralcontainers", "get":
                 return reads.get
-            case "status", "update":
+            case "status" | "ephemeralcontainers", "update":
                 return self._writes.update
-            case "status", "patch":
+            case "status" | "ephemeralcontainers", "patch":
                 return self._writes.patch
             case "scale", "get":
                 return subresources.get_scale

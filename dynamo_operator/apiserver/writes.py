@@ -114,7 +114,9 @@ class Writes:
             raise status.StatusError(
                 500, "", "resourceVersion should not be set on objects to be created"
             )
-        obj = self._admit(call, named(call, obj), None)
+        obj = named(call, obj)
+        call.object_name = obj["metadata"].get("name", "")
+        obj = self._admit(call, obj, None)
         managed = obj["metadata"].get("managedFields")
         obj = with_metadata(obj, **_new_metadata(call, obj, managed))
         obj = resource.strategy.prepare_create(obj)
@@ -191,7 +193,11 @@ class Writes:
         new = self._admit(call, placed(call, _with_system_fields(new, old)), old)
         new = _with_system_fields(strategy.prepare_update(new, old, subresource), old)
         generation = old["metadata"].get("generation")
-        if strategy.has_generation and not subresource and strategy.bumps_generation(new, old):
+        if (
+            strategy.has_generation
+            and subresource != "status"
+            and strategy.bumps_generation(new, old)
+        ):
             generation = (generation or 0) + 1
         return with_metadata(new, managedFields=managed, generation=generation)
 

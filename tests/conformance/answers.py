@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dynamo_operator.runtime.builtin_kinds import Namespace, ServiceAccount
 from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.client.errors import ApiError
 from informers.objects import ResourceType
@@ -37,11 +38,21 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Requests about one object, in order; `owners` asks who owns which field, too."""
+    """Requests about one object, in order.
+
+    Args:
+        resource_type: of the object.
+        steps: the requests.
+        owners: who owns which field matters, too.
+        words: not the object but what the server says of it matters: its errors and warnings.
+        labels: the case is played in a namespace with these.
+    """
 
     resource_type: ResourceType
     steps: Sequence[Step]
     owners: bool = False
+    words: bool = False
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 def post(body: Body, *, manager: str = "", **query: str) -> Step:
@@ -83,20 +94,44 @@ async def play_all(
     client: Client, namespace: str, cases: Mapping[str, Case]
 ) -> dict[str, list[Json]]:
     """Play the cases, each with an object of its own, and return the answers by their names."""
-    return {
-        name: await _play(client, namespace, f"case-{number}", case)
-        for number, (name, case) in enumerate(cases.items())
-    }
+    labelled: dict[tuple[tuple[str, str], ...], Namespace] = {}
+    for number, labels in enumerate({case.labels for case in cases.values()} - {()}):
+        made = Namespace.new(f"{namespace}-{number}", labels=dict(labels))
+        labelled[labels] = await client.create(made)
+        await allow_pods(client, made.key.name)
+    try:
+        return {
+            name: await _play(
+                client,
+                labelled[case.labels].key.name if case.labels else namespace,
+                f"case-{number}",
+                case,
+            )
+            for number, (name, case) in enumerate(cases.items())
+        }
+    finally:
+        for made in labelled.values():
+            await client.delete(Namespace, made.key)
+
+
+async def allow_pods(client: Client, namespace: str) -> None:
+    """Make the account that Pods of a new namespace are, which a controller also does."""
+    await client.apply(ServiceAccount.new("default", namespace=namespace))
 
 
 async def _play(client: Client, namespace: str, name: str, case: Case) -> list[Json]:
     answers: list[Json] = []
     latest: Json = {}
     for step in case.steps:
-        code, told = await _send(client, namespace, name, case.resource_type, step, latest)
+        code, told, words = await _send(client, namespace, name, case.resource_type, step, latest)
         if code < 400:
             latest = told
         answer = _essence(code, told)
+        if case.words:
+            first = words.partition("\n")[0]  # what follows shows Go's own structures
+            said = first.replace(name, "NAME").replace(namespace, "NAMESPACE")
+            answers.append({"code": code, "said": said})
+            continue
         if case.resource_type.kind == "CustomResourceDefinition":
             answer = {"code": answer["code"]}  # only whether it is taken matters
         elif "object" in answer and not case.owners:
@@ -112,7 +147,7 @@ async def _send(
     resource_type: ResourceType,
     step: Step,
     latest: Json,
-) -> tuple[int, Json]:
+) -> tuple[int, Json, str]:
     path = f"{_collection(resource_type, namespace)}"
     if step.method != "POST" or step.subresource:
         path += f"/{name}"
@@ -130,12 +165,16 @@ async def _send(
             content_type=step.content_type,
         )
     except ApiError as error:
-        return error.code, {
-            "kind": "Status",
-            "reason": error.reason,
-            "details": error.details,
-        }
-    return response.status, json.loads(response.body)
+        return (
+            error.code,
+            {
+                "kind": "Status",
+                "reason": error.reason,
+                "details": error.details,
+            },
+            error.message,
+        )
+    return response.status, json.loads(response.body), response.headers.get("warning", "")
 
 
 def _collection(resource_type: ResourceType, namespace: str) -> str:

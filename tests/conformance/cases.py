@@ -25,6 +25,7 @@ from tests.conformance.answers import (
     post,
     put,
 )
+from tests.conformance.pod_security_cases import pod_security
 from tests.dynamo_operator.generate.test_crds import (
     BAD,
     CANDIDATE_CHANGES,
@@ -631,6 +632,7 @@ GROUPS: dict[str, Callable[[], Iterator[tuple[str, Case]]]] = {
     "status writers": status_writers,
     "ownership": ownership,
     "definitions": definitions,
+    "pod security": pod_security,
 }
 
 

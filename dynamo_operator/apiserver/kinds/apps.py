@@ -1,4 +1,4 @@
-"""This module holds Deployment, ReplicaSet, StatefulSet and DaemonSet."""
+"""This module holds what makes Pods of a template, and goes on to keep them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dynamo_operator.apiserver.kinds.openapi import (
     LABEL_SELECTOR,
     OBJECT_META,
     STRING,
+    STRINGS,
     OpenAPI,
     array,
     kind,
@@ -27,6 +28,7 @@ from dynamo_operator.apiserver.kinds.pod_validation import (
     selector_matches,
     validate_pod_template,
 )
+from dynamo_operator.apiserver.kinds.pod_warnings import pod_warnings, workload_warnings
 from dynamo_operator.apiserver.kinds.rules import (
     Errors,
     KindRules,
@@ -120,6 +122,16 @@ DAEMON_SET: Final = kind(
     ),
     status=FREE_OBJECT,
 )
+REPLICATION_CONTROLLER: Final = kind(
+    spec=record(
+        replicas=INT32,
+        minReadySeconds=INT32,
+        selector={**STRINGS, "x-kubernetes-map-type": "atomic"},
+        template=POD_TEMPLATE,
+    ),
+    status=_STATUS,
+)
+TEMPLATE: Final = kind(template=POD_TEMPLATE)
 
 
 def _default_template(spec: Object) -> None:
@@ -175,6 +187,39 @@ def _default_daemon_set(daemon_set: Object) -> None:
     _default_template(spec)
 
 
+def _default_replication_controller(controller: Object) -> None:
+    spec = controller.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    if spec.get("template"):
+        _default_template(spec)
+        labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+        if labels and not spec.get("selector"):
+            spec["selector"] = dict(labels)
+        if labels and not controller["metadata"].get("labels"):
+            controller["metadata"]["labels"] = dict(labels)
+
+
+def _validate_replication_controller(controller: Object) -> Errors:
+    spec = controller["spec"]
+    yield from at_least("spec.replicas", spec.get("replicas"), 0)
+    if not spec.get("selector"):
+        yield required("spec.selector")
+    if not spec.get("template"):
+        yield required("spec.template")
+        return
+    labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+    if not selector_matches({"matchLabels": spec.get("selector") or {}}, labels):
+        detail = "`selector` does not match template `labels`"
+        yield invalid("spec.template.metadata.labels", labels, detail)
+    yield from validate_pod_template(spec["template"], "spec.template")
+    policy = (spec["template"].get("spec") or {}).get("restartPolicy")
+    yield from supported("spec.template.spec.restartPolicy", policy, ("Always",))
+
+
+def _validate_template(obj: Object) -> Errors:
+    return validate_pod_template(obj.get("template") or {}, "template")
+
+
 def _validate_workload(obj: Object) -> Errors:
     spec = obj["spec"]
     yield from at_least("spec.replicas", spec.get("replicas"), 0)
@@ -215,6 +260,7 @@ def _workload(schema: OpenAPI, **rules: Any) -> KindRules:
         has_status=True,
         has_generation=True,
         validate_update=_validate_selector_update,
+        warn=workload_warnings,
         **rules,
     )
 
@@ -238,5 +284,22 @@ KINDS: Final[Kinds] = {
     ),
     ("apps", "DaemonSet"): _workload(
         DAEMON_SET, default=_default_daemon_set, validate=_validate_workload
+    ),
+    ("", "ReplicationController"): KindRules(
+        schema=REPLICATION_CONTROLLER,
+        has_status=True,
+        has_generation=True,
+        default=_default_replication_controller,
+        validate=_validate_replication_controller,
+        warn=workload_warnings,
+        selectable={"status.replicas": "0"},
+    ),
+    ("", "PodTemplate"): KindRules(
+        schema=TEMPLATE,
+        has_generation=True,
+        generation_fields=("template",),
+        default=_default_template,
+        validate=_validate_template,
+        warn=lambda obj: pod_warnings(obj.get("template") or {}),
     ),
 }

@@ -30,6 +30,7 @@ from dynamo_operator.apiserver.kinds.pod_validation import (
     selector_matches,
     validate_pod_template,
 )
+from dynamo_operator.apiserver.kinds.pod_warnings import cron_job_warnings, workload_warnings
 from dynamo_operator.apiserver.kinds.rules import (
     Errors,
     KindRules,
@@ -323,6 +324,7 @@ KINDS: Final[Kinds] = {
         validate=_validate_job,
         validate_update=_validate_job_update,
         validate_status=_validate_job_status,
+        warn=workload_warnings,
         columns=columns.JOB,
         selectable={"status.successful": "0"},
     ),
@@ -332,5 +334,6 @@ KINDS: Final[Kinds] = {
         has_generation=True,
         default=_default_cron_job,
         validate=_validate_cron_job,
+        warn=cron_job_warnings,
     ),
 }

@@ -9,6 +9,10 @@ import re
 from typing import Any, Final
 
 from dynamo_operator.apiserver.kinds import columns
+from dynamo_operator.apiserver.kinds.ephemeral_containers import (
+    validate_ephemeral_change,
+    validate_none_at_first,
+)
 from dynamo_operator.apiserver.kinds.openapi import (
     BOOLEAN,
     BYTES,
@@ -35,10 +39,12 @@ from dynamo_operator.apiserver.kinds.pod_validation import (
     validate_pod_status,
     validate_pod_update,
 )
+from dynamo_operator.apiserver.kinds.pod_warnings import pod_warnings
 from dynamo_operator.apiserver.kinds.rules import (
     Errors,
     KindRules,
     Kinds,
+    Part,
     duplicate,
     forbidden,
     immutable,
@@ -292,8 +298,11 @@ KINDS: Final[Kinds] = {
         default=default_pod,
         created=created_pod,
         validate=validate_pod,
+        validate_new=validate_none_at_first,
         validate_update=validate_pod_update,
         validate_status=validate_pod_status,
+        parts={"ephemeralcontainers": Part("ephemeralContainers", validate_ephemeral_change)},
+        warn=pod_warnings,
         columns=columns.POD,
         selectable={
             "spec.nodeName": "",

@@ -33,7 +33,7 @@ def default_pod_spec(spec: Object) -> None:
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
     for _, container in containers_of(spec):
-        _default_container(container, host_network=bool(spec.get("hostNetwork")))
+        _default_container(container)
     for volume in spec.get("volumes") or ():
         _default_volume(volume)
     if spec.get("overhead"):
@@ -47,6 +47,8 @@ def default_pod(pod: Object) -> None:
         _requests_from_limits(container)
     spec.setdefault("enableServiceLinks", True)
     default_pod_spec(spec)
+    if spec.get("hostNetwork"):
+        _default_host_ports(spec)
 
 
 def created_pod(pod: Object) -> None:
@@ -86,7 +88,14 @@ def pull_policy(image: str) -> str:
     return "Always" if not digest and tag in ("", "latest") else "IfNotPresent"
 
 
-def _default_container(container: dict[str, Any], *, host_network: bool) -> None:
+def _default_host_ports(spec: Object) -> None:
+    for _, container in containers_of(spec):
+        for port in container.get("ports") or ():
+            if "containerPort" in port:
+                port.setdefault("hostPort", port["containerPort"])
+
+
+def _default_container(container: dict[str, Any]) -> None:
     container.setdefault("resources", {})
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
@@ -98,8 +107,6 @@ def _default_container(container: dict[str, Any], *, host_network: bool) -> None
             }
     for port in container.get("ports") or ():
         port.setdefault("protocol", "TCP")
-        if host_network and "containerPort" in port:
-            port.setdefault("hostPort", port["containerPort"])
     for variable in container.get("env") or ():
         _default_field_ref((variable.get("valueFrom") or {}).get("fieldRef"))
         reference = (variable.get("valueFrom") or {}).get("resourceFieldRef")

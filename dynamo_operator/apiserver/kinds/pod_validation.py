@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from dynamo_operator.apiserver.kinds.ephemeral_containers import validate_ephemeral_containers
 from dynamo_operator.apiserver.kinds.pod_defaults import containers_of
 from dynamo_operator.apiserver.kinds.rules import (
     Errors,
@@ -36,20 +37,26 @@ _PORT_NAME: Final = re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([a-z0-9-]{0,13}[a-z
 _MUTABLE_WORDS: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
     "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
-    "additions to existing tolerations)"
+    "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set "
+    "to 1 if it was previously negative)"
 )
 
 
 def validate_pod(pod: Object) -> Errors:
     """Check a Pod."""
-    return validate_pod_spec(pod.get("spec") or {}, "spec")
+    yield from validate_pod_spec(pod.get("spec") or {}, "spec")
+    yield from validate_ephemeral_containers(pod)
 
 
 def validate_pod_template(template: Object, path: str) -> Errors:
     """Check a Pod template, its labels included."""
     labels = (template.get("metadata") or {}).get("labels") or {}
     yield from validate_labels(labels, f"{path}.metadata.labels")
-    yield from validate_pod_spec(template.get("spec") or {}, f"{path}.spec")
+    spec = template.get("spec") or {}
+    yield from validate_pod_spec(spec, f"{path}.spec")
+    if spec.get("ephemeralContainers"):
+        detail = "ephemeral containers not allowed in pod template"
+        yield forbidden(f"{path}.spec.ephemeralContainers", detail)
 
 
 def validate_pod_spec(spec: Object, path: str) -> Errors:
@@ -379,7 +386,7 @@ def _tolerated(toleration: Mapping[str, Any], pod: Object) -> bool:
 
 def _fixed_part(pod: Object) -> str:
     spec = copy.deepcopy(pod["spec"])
-    for _, container in containers_of(spec):
+    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
         container.pop("image", None)
     for field in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
         spec.pop(field, None)

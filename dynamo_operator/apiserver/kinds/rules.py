@@ -36,6 +36,19 @@ def _carry_nothing(new: Object, old: Object) -> None:
     """Keep nothing from the old object."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A field of the spec that a subresource writes, and nothing else.
+
+    Args:
+        field: its name.
+        validate_update: of a change of it.
+    """
+
+    field: str
+    validate_update: ValidateChange
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindRules:
     """What is particular to one built-in kind. Functions that default change their argument.
@@ -51,8 +64,10 @@ class KindRules:
         default: defaulting of new and changed objects.
         carry: what a changed object keeps of the old one when it leaves it out.
         validate: of a new object, and of the new state of a changed one.
+        validate_new: of a new object only.
         validate_update: of a change of the main resource.
         validate_status: of a change through the status subresource.
+        parts: subresources that write a part of the spec which plain updates may not.
         warn: texts for Warning headers.
         columns: columns after Name; () for Name and Age only.
         selectable: field selector to path of plain fields, beside metadata's.
@@ -68,8 +83,10 @@ class KindRules:
     default: Default = _nothing
     carry: Callable[[Object, Object], None] = _carry_nothing
     validate: Validate = _accept
+    validate_new: Validate = _accept
     validate_update: ValidateChange = _accept_change
     validate_status: ValidateChange = _accept_change
+    parts: Mapping[str, Part] = field(default_factory=dict)
     warn: Callable[[Object], list[str]] = field(default=lambda obj: [])
     columns: Sequence[Column] = ()
     selectable: Mapping[str, str] = field(default_factory=lambda: _NO_SELECTABLE)

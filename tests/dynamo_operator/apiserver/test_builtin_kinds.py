@@ -302,10 +302,29 @@ class TestPods:
         [text] = update_errors(old, spec={**old["spec"], "nodeName": "n"})
         assert text.startswith("spec: Forbidden: pod updates may not change fields other than")
 
-    def test_a_binding_sets_the_node(self):
-        old = pod()
+    def test_a_container_for_debugging_joins_and_nothing_else_changes(self):
+        old, part = pod(), "ephemeralcontainers"
+        debugger = {"name": "debugger", "image": "busybox"}
+        strategy = builtin_strategy("", "Pod")
 
-        assert update_errors(old, "binding", spec={**old["spec"], "nodeName": "n"}) == []
+        def errors(*containers):
+            return update_errors(old, part, spec={"ephemeralContainers": list(containers)})
+
+        sent = {**old, "spec": {"hostPID": True, "ephemeralContainers": [debugger]}}
+        joined = strategy.prepare_update(sent, old, part)
+
+        assert errors(debugger) == []
+        assert {f for f in joined["spec"] if joined["spec"][f] != old["spec"].get(f)} == {
+            "ephemeralContainers"
+        }
+        assert "ephemeralContainers" not in old["spec"]
+        path = "spec.ephemeralContainers[0]"
+        assert errors({**debugger, "targetContainerName": "x"}) == [
+            f'{path}.targetContainerName: Not found: "x"'
+        ]
+        assert errors({**debugger, "ports": [{"containerPort": 1}]}) == [
+            f"{path}.ports: Forbidden: cannot be set for an Ephemeral Container"
+        ]
 
     def test_a_finished_container_does_not_start_again(self):
         old = pod(restartPolicy="Never")
