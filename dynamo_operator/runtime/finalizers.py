@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from dynamo_operator.runtime.client import Client, ConflictError, NotFoundError
-from dynamo_operator.runtime.client.reader import M
+from dynamo_operator.runtime.models import KubeModel
+
+M = TypeVar("M", bound=KubeModel)
 
 _ATTEMPTS = 5
 

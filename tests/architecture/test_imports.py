@@ -84,3 +84,29 @@ def test_importing_the_framework_loads_no_heavy_optional_library(package):
     loaded = loaded_by(f"import {package}")
 
     assert not below(loaded, "kubernetes_asyncio", "prometheus_client", "cryptography", "ruamel")
+
+
+def importers_of(library):
+    for package in OURS:
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                if isinstance(node, ast.ImportFrom) and node.level == 0:
+                    names = [node.module or ""]
+                if library in {name.partition(".")[0] for name in names}:
+                    yield ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+@pytest.mark.parametrize(
+    ("library", "modules"),
+    [
+        # Beside their module, two name its types in annotations, which no run of them loads.
+        (
+            "kubernetes_asyncio",
+            {"kubernetes_asyncio_bridge", "client", "config"},
+        ),
+        ("aiohttp", {"transport", "http_server", "server", "kubelet_server"}),
+    ],
+)
+def test_a_heavy_library_is_known_to_few_modules(library, modules):
+    assert {name.rpartition(".")[2] for name in importers_of(library)} == modules

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast, overload
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from pydantic import BaseModel
 
@@ -15,9 +16,11 @@ from dynamo_operator.runtime.client.errors import (
     InvalidError,
     UnknownOutcomeError,
 )
+from dynamo_operator.runtime.client.generated_models import GeneratedStruct
 from dynamo_operator.runtime.client.http import Transport, WriteFence
 from dynamo_operator.runtime.client.list_watch import ClientListWatch
 from dynamo_operator.runtime.client.paths import (
+    Fields,
     Labels,
     object_path,
     resource_path,
@@ -35,6 +38,7 @@ from dynamo_operator.runtime.client.writes import (
     deletion_of,
     identity_of,
     key_of,
+    key_of_object,
     plain_status,
 )
 from dynamo_operator.runtime.models import KubeModel
@@ -42,6 +46,9 @@ from dynamo_operator.runtime.owner_references import add_controller_reference
 from informers.clock import Clock, Random
 from informers.list_watch import ListWatch
 from informers.objects import ObjectKey, ResourceType
+
+if TYPE_CHECKING:
+    from kubernetes_asyncio.client import ApiClient
 
 Query = Sequence[tuple[str, str]]
 
@@ -155,6 +162,23 @@ class Client(LiveReader):
             default_namespace=self._default_namespace,
             write_observers=self._write_observers if write_observers is None else write_observers,
         )
+
+    def api_client(self) -> AbstractAsyncContextManager[ApiClient]:
+        """Return a context that yields an ApiClient of kubernetes_asyncio for its API classes.
+
+        Its requests go the way of this client's: connections, credentials, repetitions, deadlines
+        and the fence are shared. A refusal raises kubernetes_asyncio's ApiException, any other
+        fault an error of ours. What its watches and logs opened is closed with the context.
+
+        Example:
+            >>> async def names(client: Client) -> list[str]:
+            ...     async with client.api_client() as api:
+            ...         nodes = await CoreV1Api(api).list_node()
+            ...     return [node.metadata.name for node in nodes.items]
+        """
+        from dynamo_operator.runtime.client.kubernetes_asyncio_bridge import api_client
+
+        return api_client(self._rest)
 
     async def close(self) -> None:
         """Close the transport, for all clients that share it."""
@@ -290,7 +314,7 @@ class Client(LiveReader):
     async def apply_status(
         self,
         obj: M,
-        status: BaseModel | Mapping[str, Any],
+        status: BaseModel | GeneratedStruct | Mapping[str, Any],
         *,
         resource_version: str | None = None,
         field_manager: str | None = None,
@@ -306,13 +330,13 @@ class Client(LiveReader):
             force: take fields over from other managers.
         """
         kind = type(obj)
-        metadata: dict[str, Any] = {"name": obj.key.name}
-        if kind.resource_type.namespaced:
-            metadata["namespace"] = obj.key.namespace or self._default_namespace
+        key = self._placed(kind, key_of_object(obj))
+        metadata: dict[str, Any] = {"name": key.name}
+        if key.namespace:
+            metadata["namespace"] = key.namespace
         if resource_version is not None:
             metadata["resourceVersion"] = resource_version
         body = {**identity_of(kind), "metadata": metadata, "status": plain_status(status)}
-        key = self._placed(kind, obj.key)
         return cast("M", await self._apply(kind, key, "status", body, field_manager, force=force))
 
     @overload
@@ -384,7 +408,7 @@ class Client(LiveReader):
 
     async def delete(
         self,
-        kind: type[KubeModel] | ResourceType,
+        kind: Kind[M],
         key: ObjectKey,
         *,
         uid: str | None = None,
@@ -424,11 +448,11 @@ class Client(LiveReader):
 
     def list_watch(
         self,
-        kind: type[KubeModel] | ResourceType,
+        kind: Kind[M],
         *,
         namespace: str = "",
         labels: Labels = None,
-        fields: Mapping[str, str] | None = None,
+        fields: Fields = None,
         metadata_only: bool = False,
     ) -> ListWatch:
         """Return the informers' port to the objects of one type that match.
@@ -437,7 +461,7 @@ class Client(LiveReader):
             kind: the type.
             namespace: only there; empty for all.
             labels: a label selector.
-            fields: a field selector.
+            fields: a field selector; `=` and `!=` only, on fields that the server selects by.
             metadata_only: fetch and keep metadata only.
         """
         resource_type = codec.resource_type_of(kind)
@@ -453,7 +477,7 @@ class Client(LiveReader):
 
     def _own(
         self,
-        kind: type[KubeModel] | ResourceType,
+        kind: Kind[M],
         body: dict[str, Any],
         owner: KubeModel | None,
     ) -> str:

@@ -6,18 +6,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeVar, overload
+from typing import Any, cast, overload
 
 import msgspec
 from pydantic import ValidationError
 
 from dynamo_operator.runtime.client.errors import DecodeError
+from dynamo_operator.runtime.client.generated_models import is_generated
+from dynamo_operator.runtime.client.reader import M
 from dynamo_operator.runtime.models import KubeModel
 from informers.events import WatchEvent, WatchEventType, WatchStatus
 from informers.list_watch import ListPage
 from informers.objects import CachedObject, ObjectKey, OwnerReference, ResourceType
-
-M = TypeVar("M", bound=KubeModel)
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -85,15 +85,25 @@ def decode(kind: type[M] | ResourceType, data: bytes) -> M | dict[str, Any]:
         value = {**identity, **value}
     if isinstance(kind, ResourceType):
         return value
+    if is_generated(kind):
+        from dynamo_operator.runtime.client import kubernetes_asyncio_bridge as bridge
+
+        return cast("M", bridge.decode(kind, encode(value)))
     try:
-        return kind.model_validate(value)
+        return cast("M", cast("type[KubeModel]", kind).model_validate(value))
     except ValidationError as error:
         raise DecodeError(_misfit(resource_type, value, error)) from None
 
 
-def resource_type_of(kind: type[KubeModel] | ResourceType) -> ResourceType:
+def resource_type_of(kind: type[M] | ResourceType) -> ResourceType:
     """Return the resource type that a model class or a resource type stands for."""
-    return kind if isinstance(kind, ResourceType) else kind.resource_type
+    if isinstance(kind, ResourceType):
+        return kind
+    if is_generated(kind):
+        from dynamo_operator.runtime.client import kubernetes_asyncio_bridge as bridge
+
+        return bridge.resource_type_of(kind)
+    return cast("type[KubeModel]", kind).resource_type
 
 
 def decode_status(body: bytes) -> Status | None:

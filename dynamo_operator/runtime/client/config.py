@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, urlsplit
 
 from dynamo_operator.runtime.client import kubeconfig as kubeconfig_files
@@ -21,6 +21,9 @@ from dynamo_operator.runtime.client.proxies import proxy_for
 from dynamo_operator.runtime.client.tls import TlsConfig
 from dynamo_operator.runtime.client.user_credentials import user_credentials
 from informers.clock import Clock
+
+if TYPE_CHECKING:
+    from kubernetes_asyncio.client import Configuration
 
 SERVICE_ACCOUNT_DIRECTORY = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 USER_AGENT = f"operator-runtime (Python {platform.python_version()}; {platform.system().lower()})"
@@ -159,6 +162,20 @@ class ClientConfig:
             credentials=TokenFileCredentials(directory / "token", clock=clock),
             source="the Pod's ServiceAccount",
         )
+
+    @classmethod
+    def from_configuration(cls, configuration: Configuration) -> ClientConfig:
+        """Take what a Configuration of kubernetes_asyncio says.
+
+        Its token is asked for before each request, so its `refresh_api_key_hook` is run as that
+        library runs it.
+
+        Raises:
+            ConfigError: a file cannot be read, or a setting has no equal here.
+        """
+        from dynamo_operator.runtime.client.kubernetes_asyncio_bridge import config_of
+
+        return config_of(configuration)
 
     @classmethod
     def _from_kubeconfig(

@@ -28,12 +28,22 @@ def bearer(token: str) -> str:
     Raises:
         ConfigError: no header can hold it; the message does not show it.
     """
-    token = token.strip()
+    token = header_value(token)
     if not token:
         raise ConfigError("token: it is empty")
-    if not (token.isascii() and token.isprintable()):
-        raise ConfigError("token: must be one line of printable ASCII characters")
     return f"Bearer {token}"
+
+
+def header_value(text: str) -> str:
+    """Return text as a header can hold it, without the space around it.
+
+    Raises:
+        ConfigError: no header can hold it; the message does not show it.
+    """
+    text = text.strip()
+    if not (text.isascii() and (text.isprintable() or not text)):
+        raise ConfigError("token: must be one line of printable ASCII characters")
+    return text
 
 
 class Credentials(Protocol):

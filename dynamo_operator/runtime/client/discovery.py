@@ -8,8 +8,8 @@ from typing import Any
 
 from dynamo_operator.runtime.client import codec
 from dynamo_operator.runtime.client.errors import ApiError, TransportError
-from dynamo_operator.runtime.client.uncached_reader import LiveReader
-from dynamo_operator.runtime.models import KubeModel
+from dynamo_operator.runtime.client.reader import M
+from dynamo_operator.runtime.client.uncached_reader import Kind, LiveReader
 from informers.objects import ResourceType
 
 _JSON = "application/json"
@@ -68,12 +68,12 @@ class Discovery:
             await self.refresh()
         return tuple((self._served or {}).values())
 
-    async def supports(self, kind: type[KubeModel] | ResourceType, *, verb: str = "") -> bool:
+    async def supports(self, kind: Kind[M], *, verb: str = "") -> bool:
         """Whether the type is served, with that verb if one is given."""
         found = await self.lookup(kind)
         return found is not None and (not verb or verb in found.verbs)
 
-    async def lookup(self, kind: type[KubeModel] | ResourceType) -> ServedType | None:
+    async def lookup(self, kind: Kind[M]) -> ServedType | None:
         """Return what is known of a type, or None if it is not served."""
         wanted = codec.resource_type_of(kind)
         for item in await self.served():

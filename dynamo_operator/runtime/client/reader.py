@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar, overload
 
+from dynamo_operator.runtime.client.generated_models import GeneratedModel
 from dynamo_operator.runtime.models import KubeModel
 from informers.objects import ObjectKey, ResourceType
 
-M = TypeVar("M", bound=KubeModel)
+M = TypeVar("M", bound=KubeModel | GeneratedModel)
 
 
 class Reader(Protocol):
@@ -39,7 +40,7 @@ class Reader(Protocol):
         *,
         namespace: str = "",
         labels: Mapping[str, str] | str | None = None,
-        fields: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | str | None = None,
     ) -> list[M]: ...
     @overload
     async def list(
@@ -48,7 +49,7 @@ class Reader(Protocol):
         *,
         namespace: str = "",
         labels: Mapping[str, str] | str | None = None,
-        fields: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | str | None = None,
     ) -> list[dict[str, Any]]: ...
     async def list(
         self,
@@ -56,6 +57,10 @@ class Reader(Protocol):
         *,
         namespace: str = "",
         labels: Mapping[str, str] | str | None = None,
-        fields: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | str | None = None,
     ) -> list[M] | list[dict[str, Any]]:
-        """Return the objects that match, sorted by key; no namespace means all of them."""
+        """Return the objects that match, sorted by key; no namespace means all of them.
+
+        Fields are dotted paths and the text that they must have, or selector text: `=`, `!=`,
+        `in (a, b)` and `notin (a, b)`. What the API server does not select by is selected here.
+        """

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast, overload
 
 from dynamo_operator.runtime.client import codec
-from dynamo_operator.runtime.client.errors import GoneError, NotFoundError, TransportError
+from dynamo_operator.runtime.client.errors import (
+    BadRequestError,
+    GoneError,
+    NotFoundError,
+    TransportError,
+)
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
 from dynamo_operator.runtime.client.paths import (
+    Fields,
     Labels,
     object_path,
     resource_path,
@@ -18,7 +24,7 @@ from dynamo_operator.runtime.client.paths import (
 )
 from dynamo_operator.runtime.client.reader import M
 from dynamo_operator.runtime.client.rest import DEFAULT_TIMEOUT_SECONDS, RestClient
-from dynamo_operator.runtime.models import KubeModel
+from dynamo_operator.runtime.selectors import KEY_FIELDS, FieldRequirement, meets, parse_fields
 from informers.objects import CachedObject, ObjectKey, ResourceType
 
 Kind = type[M] | ResourceType
@@ -71,7 +77,7 @@ class LiveReader:
         *,
         namespace: str = "",
         labels: Labels = None,
-        fields: Mapping[str, str] | None = None,
+        fields: Fields = None,
     ) -> list[M]: ...
     @overload
     async def list(
@@ -80,7 +86,7 @@ class LiveReader:
         *,
         namespace: str = "",
         labels: Labels = None,
-        fields: Mapping[str, str] | None = None,
+        fields: Fields = None,
     ) -> list[dict[str, Any]]: ...
     async def list(
         self,
@@ -88,18 +94,36 @@ class LiveReader:
         *,
         namespace: str = "",
         labels: Labels = None,
-        fields: Mapping[str, str] | None = None,
+        fields: Fields = None,
     ) -> list[M] | list[dict[str, Any]]:
-        """Return the objects that match, sorted by key; no namespace means all of them."""
+        """Return the objects that match, sorted by key; no namespace means all of them.
+
+        Fields are dotted paths and the text that they must have, or selector text: `=`, `!=`,
+        `in (a, b)` and `notin (a, b)`. What the API server does not select by is selected here, at
+        the price of fetching more.
+        """
         path = resource_path(codec.resource_type_of(kind), namespace)
-        selectors = selector_query(labels, fields)
+        requirements = parse_fields(fields)
+        served = [r for r in requirements if r.is_servable]
         try:
-            found = await self._list_pages(path, selectors, limit=_PAGE_SIZE)
-        except GoneError:
-            # The snapshot behind the continue token is gone: only an undivided list is consistent.
-            found = await self._list_pages(path, selectors, limit=0)
+            found = await self._list_all(path, selector_query(labels, _text(served)))
+        except BadRequestError:
+            by_name = [r for r in served if r.path in KEY_FIELDS]
+            if by_name == served:
+                raise
+            served = by_name
+            found = await self._list_all(path, selector_query(labels, _text(served)))
+        if own := [r for r in requirements if r not in served]:
+            found = [obj for obj in found if meets(obj, own)]
         found.sort(key=lambda cached: cached.key)
         return cast("builtins.list[M]", [codec.decode(kind, cached.data) for cached in found])
+
+    async def _list_all(self, path: str, selectors: Query) -> builtins.list[CachedObject]:
+        try:
+            return await self._list_pages(path, selectors, limit=_PAGE_SIZE)
+        except GoneError:
+            # The snapshot behind the continue token is gone: only an undivided list is consistent.
+            return await self._list_pages(path, selectors, limit=0)
 
     async def _list_pages(
         self, path: str, selectors: Query, *, limit: int
@@ -161,7 +185,7 @@ class LiveReader:
         async with self._rest.stream(request) as stream:
             yield stream.chunks()
 
-    def _placed(self, kind: type[KubeModel] | ResourceType, key: ObjectKey) -> ObjectKey:
+    def _placed(self, kind: Kind[M], key: ObjectKey) -> ObjectKey:
         if codec.resource_type_of(kind).namespaced and not key.namespace:
             return ObjectKey(self._default_namespace, key.name)
         return key
@@ -172,6 +196,10 @@ class UncachedReader(LiveReader):
 
     def __init__(self, client: LiveReader) -> None:
         super().__init__(client._rest, client._default_namespace)  # noqa: SLF001 - its own base
+
+
+def _text(requirements: Sequence[FieldRequirement]) -> str:
+    return ",".join(str(requirement) for requirement in requirements)
 
 
 def _decoded(kind: Kind[M], method: str, path: str, response: HttpResponse) -> M | dict[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 
 from dynamo_operator.runtime.client import codec
+from dynamo_operator.runtime.client.generated_models import GeneratedStruct, is_generated
 from dynamo_operator.runtime.client.reader import M
 from dynamo_operator.runtime.client.uncached_reader import Kind
 from dynamo_operator.runtime.models import KubeModel, KubeStruct
@@ -45,7 +46,7 @@ class Write:
 WriteObserver = Callable[[Write], None]
 
 
-def identity_of(kind: type[KubeModel] | ResourceType) -> dict[str, str]:
+def identity_of(kind: Kind[M]) -> dict[str, str]:
     """Return the apiVersion and kind of a type's objects."""
     resource_type = codec.resource_type_of(kind)
     return {"apiVersion": resource_type.api_version, "kind": resource_type.kind}
@@ -58,10 +59,12 @@ def body_of(
     write_kind: Kind[M]
     if isinstance(obj, KubeModel):
         write_kind, fields = type(obj), obj.to_dict()
+    elif is_generated(type(obj)):
+        write_kind, fields = cast("type[M]", type(obj)), _generated_dict(obj)
     elif kind is None:
         raise TypeError("plain JSON needs kind=: the ResourceType that it is of")
     else:
-        write_kind, fields = kind, dict(obj)
+        write_kind, fields = kind, dict(cast("Mapping[str, Any]", obj))
     body = {**fields, **identity_of(write_kind)}
     body["metadata"] = dict(body.get("metadata") or {})
     return write_kind, body
@@ -73,13 +76,24 @@ def key_of(body: Mapping[str, Any]) -> ObjectKey:
     return ObjectKey(metadata.get("namespace") or "", metadata.get("name") or "")
 
 
-def plain_status(status: BaseModel | Mapping[str, Any]) -> Any:
+def key_of_object(obj: M) -> ObjectKey:
+    """Return the key of a model, ours or the generated client's."""
+    return obj.key if isinstance(obj, KubeModel) else key_of(body_of(obj, None)[1])
+
+
+def plain_status(status: BaseModel | GeneratedStruct | Mapping[str, Any]) -> Any:
     """Return the JSON of a status, with exactly the fields that were set."""
     if isinstance(status, KubeStruct):
         return status.to_dict()
     if isinstance(status, BaseModel):
         return status.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return dict(status)
+    return dict(status) if isinstance(status, Mapping) else _generated_dict(status)
+
+
+def _generated_dict(obj: object) -> dict[str, Any]:
+    from dynamo_operator.runtime.client import kubernetes_asyncio_bridge as bridge
+
+    return bridge.to_dict(obj)
 
 
 def deletion_of(resource_type: ResourceType, key: ObjectKey, body: bytes, uid: str) -> Write:
