@@ -1,0 +1,200 @@
+"""Custom resources that may come and go while a manager runs."""
+
+import asyncio
+
+import pytest
+import structlog
+
+from dynamo_operator.runtime.builtin_kinds import ConfigMap, CustomResourceDefinition
+from dynamo_operator.runtime.cache import CacheSyncError
+from dynamo_operator.runtime.client.errors import ForbiddenError
+from dynamo_operator.runtime.controller import Controller
+from dynamo_operator.runtime.enqueue import by_label
+from dynamo_operator.runtime.reconciler import Result
+from dynamo_operator.runtime.sources import Channel, Watch
+from dynamo_operator.testing.cluster import Cluster
+from informers.objects import ObjectKey
+from tests.dynamo_operator.runtime.widgets import (
+    WIDGET_CRD,
+    HeldWatches,
+    Widget,
+    key,
+    widget,
+)
+
+pytestmark = pytest.mark.virtual_time
+
+DEFINITION = ObjectKey("", "widgets.lab.test")
+
+
+@pytest.fixture
+async def cluster():
+    async with Cluster.start() as cluster:
+        yield cluster
+
+
+class Recorder:
+    def __init__(self):
+        self.keys = []
+
+    async def reconcile(self, wanted):
+        self.keys.append(str(wanted))
+        return Result.done()
+
+
+async def test_a_controller_waits_for_the_definition_of_its_kind_and_then_starts(cluster):
+    widgets, config_maps = Recorder(), Recorder()
+    await cluster.client.create(ConfigMap.new("c", namespace="default"))
+
+    async with cluster.manager(
+        Controller(Widget, reconciler=widgets, optional=True),
+        Controller(ConfigMap, reconciler=config_maps),
+    ):
+        await asyncio.sleep(3600)
+        assert config_maps.keys == ["default/c"]
+        await cluster.install(WIDGET_CRD)
+        await cluster.client.create(widget("a"))
+        await asyncio.sleep(5)
+
+    assert widgets.keys == ["default/a"]
+
+
+async def test_it_stops_when_the_definition_goes_and_starts_again_with_a_new_one(cluster):
+    transport, recorder = HeldWatches(cluster), Recorder()
+    await cluster.install(WIDGET_CRD)
+    await cluster.client.create(widget("first"))
+    controller = Controller(Widget, reconciler=recorder, optional=True)
+
+    async with cluster.manager(controller, client=transport.client) as manager:
+        await cluster.client.delete(CustomResourceDefinition, DEFINITION)
+        await asyncio.sleep(5)
+        recorder.keys.clear()
+        before = transport.count("widgets")
+        await asyncio.sleep(3600)
+        assert transport.count("lab.test/v1/widgets") == before
+        assert await manager.reader.find(Widget, key("first")) is None
+        assert await manager.reader.list(Widget) == []
+
+        await cluster.install(WIDGET_CRD)
+        await cluster.client.create(widget("second"))
+        await asyncio.sleep(5)
+        found = await manager.reader.list(Widget)
+
+    assert recorder.keys == ["default/second"]
+    assert [w.key.name for w in found] == ["second"]
+
+
+async def test_a_single_watch_may_be_optional(cluster):
+    recorder = Recorder()
+    controller = Controller(
+        ConfigMap,
+        reconciler=recorder,
+        watches=[Watch(Widget, enqueue=by_label("lab/for"), optional=True)],
+    )
+    async with cluster.manager(controller):
+        await cluster.client.create(ConfigMap.new("c", namespace="default"))
+        await asyncio.sleep(1)
+        await cluster.install(WIDGET_CRD)
+        await cluster.client.create(widget("w", labels={"lab/for": "x"}))
+        await asyncio.sleep(5)
+
+    assert recorder.keys == ["default/c", "default/x"]
+
+
+async def test_objects_that_go_with_their_definition_are_deleted_for_those_who_watch_them(cluster):
+    transport, recorder = HeldWatches(cluster, "widgets"), Recorder()
+    await cluster.install(WIDGET_CRD)
+    await cluster.client.create(widget("w", labels={"lab/for": "x"}))
+    controller = Controller(
+        ConfigMap,
+        reconciler=recorder,
+        watches=[Watch(Widget, enqueue=by_label("lab/for"), optional=True)],
+    )
+    async with cluster.manager(controller, client=transport.client):
+        await asyncio.sleep(1)
+        transport.hold()  # the deletions themselves are never seen
+        await cluster.client.delete(CustomResourceDefinition, DEFINITION)
+        await asyncio.sleep(1)
+
+    assert recorder.keys == ["default/x", "default/x"]
+
+
+async def test_reads_of_a_kind_that_is_not_defined_find_nothing(cluster):
+    controller = Controller(Widget, reconciler=Recorder(), optional=True)
+    async with cluster.manager(controller) as manager:
+        assert await manager.reader.find(Widget, key("a")) is None
+        assert await manager.reader.list(Widget, namespace="default") == []
+        assert await manager.reader.list_metadata(Widget) == []
+
+
+async def test_keys_from_elsewhere_are_dropped_while_the_kind_is_not_defined(cluster):
+    recorder, channel = Recorder(), Channel()
+    controller = Controller(Widget, reconciler=recorder, channels=[channel], optional=True)
+
+    async with cluster.manager(controller):
+        channel.send(key("a"))
+        await asyncio.sleep(1)
+        await cluster.install(WIDGET_CRD)
+        await asyncio.sleep(1)
+        channel.send(key("b"))
+        await asyncio.sleep(1)
+
+    assert recorder.keys == ["default/b"]
+
+
+async def test_another_version_of_the_definition_is_not_the_kind(cluster):
+    class NewWidget(Widget):
+        resource_type = Widget.resource_type.__class__("lab.test", "v2", "Widget", "widgets")
+
+    await cluster.install(WIDGET_CRD)
+    async with cluster.manager(Controller(NewWidget, reconciler=Recorder(), optional=True)) as m:
+        assert await m.reader.list(NewWidget) == []
+
+
+async def test_definitions_that_may_not_be_watched_fail_the_start_and_are_named(cluster):
+    client = cluster.client_of("nobody")
+    with pytest.raises(ForbiddenError):
+        await client.list(CustomResourceDefinition)
+
+    with (
+        structlog.testing.capture_logs(),
+        pytest.raises(CacheSyncError, match=r"customresourcedefinitions\.v1.*403"),
+    ):
+        controller = Controller(Widget, reconciler=Recorder(), optional=True)
+        async with cluster.manager(controller, client=client):
+            pass
+
+
+def test_only_a_custom_resource_can_be_optional():
+    async def declare():
+        async with Cluster.start() as cluster:
+            async with cluster.manager() as manager:
+                manager.cache.declare(ConfigMap, optional=True)
+
+    with pytest.raises(ValueError, match=r"configmaps\.v1: optional is for custom resources only"):
+        asyncio.run(declare())
+
+
+async def test_an_object_with_a_finalizer_is_still_seen_while_its_definition_goes(cluster):
+    await cluster.install(WIDGET_CRD)
+    body = {"metadata": {"name": "w", "namespace": "default", "finalizers": ["lab.test/keep"]}}
+    await cluster.client.create(Widget.model_validate(body))
+    seen = []
+
+    class Finishes:
+        def __init__(self, reader, client):
+            self.reader, self.client = reader, client
+
+        async def reconcile(self, wanted):
+            found = await self.reader.find(Widget, wanted)
+            seen.append(found is not None and found.is_deleting)
+            if found is not None and found.is_deleting:
+                await self.client.patch(Widget, wanted, {"metadata": {"finalizers": None}})
+            return Result.done()
+
+    async with cluster.manager(Controller(Widget, reconciler=Finishes, optional=True)):
+        await cluster.client.delete(CustomResourceDefinition, DEFINITION)
+        await asyncio.sleep(10)
+        assert await cluster.client.find(CustomResourceDefinition, DEFINITION) is None
+
+    assert True in seen
