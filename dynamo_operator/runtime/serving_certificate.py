@@ -12,10 +12,10 @@ import structlog
 
 from dynamo_operator.runtime.client.tls import private_file
 
+RELOAD_SECONDS: Final = 5.0
+
 CertificateObserver = Callable[[bool], None]
 """Told of every attempt to read a certificate: whether it succeeded."""
-
-_RELOAD_SECONDS: Final = 5.0
 
 _log = structlog.get_logger(__name__)
 
@@ -44,7 +44,7 @@ class TlsCertificate(Protocol):
 class ServingCertificate:
     """A certificate and key on disk, served from the next handshake after they change.
 
-    A change is seen within five seconds. A pair that cannot be loaded is logged once and the one
+    A pair that cannot be loaded is logged once and the one
     before stays in use.
 
     Args:
@@ -52,15 +52,24 @@ class ServingCertificate:
         key: PEM file.
         client_ca: PEM file of the authorities whose client certificates are required; None to
             take every client.
+        reload_seconds: how often the files are looked at.
 
     Raises:
         OSError: a file cannot be read (ssl.SSLError: or not used) when the server starts.
     """
 
-    def __init__(self, certificate: Path, key: Path, *, client_ca: Path | None = None) -> None:
+    def __init__(
+        self,
+        certificate: Path,
+        key: Path,
+        *,
+        client_ca: Path | None = None,
+        reload_seconds: float = RELOAD_SECONDS,
+    ) -> None:
         self._certificate = certificate
         self._key = key
         self._client_ca = client_ca
+        self._reload_seconds = reload_seconds
         self.context = server_context()
         self.pem = b""
         self._tried: tuple[bytes, ...] | None = None
@@ -86,9 +95,9 @@ class ServingCertificate:
         return changed
 
     async def keep_fresh(self) -> None:
-        """Look for a new pair every five seconds until cancelled."""
+        """Look for a new pair until cancelled."""
         while True:
-            await asyncio.sleep(_RELOAD_SECONDS)
+            await asyncio.sleep(self._reload_seconds)
             try:
                 if await asyncio.to_thread(self.load):
                     _log.info("serving certificate reloaded", file=str(self._certificate))

@@ -15,7 +15,12 @@ GENERIC = (
     "dynamo_operator/local_cluster",
 )
 IMPORT = re.compile(r"^\s*(from|import) dynamo_operator\b")
-PUBLIC = ("dynamo_operator.runtime", "dynamo_operator.runtime.client", "dynamo_operator.testing")
+PUBLIC = (
+    "dynamo_operator.runtime",
+    "dynamo_operator.runtime.client",
+    "dynamo_operator.runtime.webhooks",
+    "dynamo_operator.testing",
+)
 
 
 @pytest.mark.parametrize("folder", GENERIC)
@@ -49,7 +54,10 @@ def test_a_public_name_is_in_one_package():
     assert {name: places for name, places in packages.items() if len(places) > 1} == {}
 
 
-@pytest.mark.parametrize("package", ["dynamo_operator.runtime", "dynamo_operator.testing"])
+@pytest.mark.parametrize(
+    "package",
+    ["dynamo_operator.runtime", "dynamo_operator.runtime.webhooks", "dynamo_operator.testing"],
+)
 def test_lazy_names_are_the_public_ones(package):
     module = importlib.import_module(package)
 

@@ -114,14 +114,12 @@ def renewed(
     """
     if material is None or not _is_valid(_newest(material), now):
         return _fresh(hosts, now, lifetimes)
-    if _ends_within(_newest(material), now, lifetimes.authority_renewal):
-        successor = _new_authority(now, lifetimes)
-        return replace(
-            material,
-            authorities=(successor.pem, *_still_valid(material.authorities, now)),
-            authority_key=successor.key_pem,
-        )
     kept = replace(material, authorities=_still_valid(material.authorities, now))
+    if _ends_within(_newest(kept), now, lifetimes.authority_renewal):
+        successor = _new_authority(now, lifetimes)
+        authorities = (successor.pem, *kept.authorities)
+        kept = replace(kept, authorities=authorities, authority_key=successor.key_pem)
+        is_trusted = False
     if _needs_certificate(kept, hosts, now, is_trusted, lifetimes):
         return _with_certificate(kept, hosts, now, lifetimes)
     return kept

@@ -7,8 +7,8 @@ import pytest
 import trustme
 
 from dynamo_operator.runtime.client.http import HttpResponse
-from dynamo_operator.runtime.http_server import HttpServer
-from dynamo_operator.runtime.serving_certificate import ServingCertificate
+from dynamo_operator.runtime.http_server import HttpLimits, HttpServer
+from dynamo_operator.runtime.serving_certificate import RELOAD_SECONDS, ServingCertificate
 from dynamo_operator.testing.polling import eventually
 
 
@@ -66,6 +66,42 @@ async def test_a_body_over_the_limit_is_refused(make_body):
         )
 
     assert status == 413
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"GET /echo HTT", b"POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nabc"],
+    ids=["nothing", "half-a-header", "half-a-body"],
+)
+async def test_a_client_that_dawdles_is_cut_off(sent):
+    server = HttpServer("127.0.0.1:0", limits=HttpLimits(header=0.05, body=0.05, idle=0.05))
+    server.route("POST", "/echo", echo)
+
+    async with server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(sent)
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 408")
+
+
+async def test_a_connection_is_kept_between_requests_and_closed_when_idle():
+    server = HttpServer("127.0.0.1:0", limits=HttpLimits(idle=0.05))
+    server.route("GET", "/echo", echo)
+    request = b"GET /echo HTTP/1.1\r\nhost: a\r\n\r\n"
+
+    async with server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        for _ in range(2):
+            writer.write(request)
+            await reader.readuntil(b"GET /echo")
+        rest = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+
+    assert rest.count(b"HTTP/1.1") == 0
 
 
 async def test_the_port_is_free_again_after_the_server_was_cancelled():
@@ -136,6 +172,54 @@ async def test_a_new_certificate_is_served_from_the_next_handshake(authority, se
 
     assert (before, changed, after) == ("first.test", True, "second.test")
     assert certificate.load() is False
+
+
+async def test_files_that_change_are_served_within_ten_seconds_and_broken_ones_are_not(
+    authority, serve, tmp_path
+):
+    """Statement 103."""
+    serve("first.test")
+    reads: list[bool] = []
+    certificate = ServingCertificate(
+        tmp_path / "tls.crt", tmp_path / "tls.key", reload_seconds=0.02
+    )
+    certificate.observe(reads.append)
+    server = HttpServer("127.0.0.1:0", certificate=certificate)
+
+    async with server, asyncio.TaskGroup() as group:
+        running = group.create_task(server.run())
+        served = [await served_name(server, authority)]
+        (tmp_path / "tls.key").write_bytes(b"broken")
+        await eventually(lambda: False in reads)
+        served.append(await served_name(server, authority))
+        serve("second.test")
+        await eventually(lambda: reads[-1])
+        served.append(await served_name(server, authority))
+        running.cancel()
+
+    assert served == ["first.test", "first.test", "second.test"]
+    assert RELOAD_SECONDS <= 10
+
+
+async def test_a_connection_outlives_the_certificate_that_it_began_with(authority, serve, tmp_path):
+    serve("first.test")
+    certificate = ServingCertificate(tmp_path / "tls.crt", tmp_path / "tls.key")
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    context.check_hostname = False
+    server = HttpServer("127.0.0.1:0", certificate=certificate)
+    server.route("POST", "/echo", echo)
+
+    async with server, aiohttp.ClientSession() as session:
+        url = f"https://127.0.0.1:{server.port}/echo"
+        async with session.post(url, ssl=context) as before:
+            await before.read()
+        serve("second.test")
+        certificate.load()
+        async with session.post(url, ssl=context) as after:
+            text = await after.text()
+
+    assert text.startswith("POST /echo")
 
 
 async def test_a_broken_new_pair_keeps_the_old_one(authority, serve, tmp_path):
