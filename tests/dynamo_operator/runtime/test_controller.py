@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
-from dynamo_operator.runtime.builder import build
-from dynamo_operator.runtime.builtin_kinds import ConfigMap, Secret
+from dynamo_operator.runtime.builder import ControllerParts, build
+from dynamo_operator.runtime.builtin_kinds import ConfigMap, Event, Secret
+from dynamo_operator.runtime.cache import CacheSyncError
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.enqueue import by_label
+from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.predicates import generation_changed, label_selector
 from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.runtime.sources import Channel, Watch
@@ -31,6 +33,18 @@ def now():
 async def cluster():
     async with widget_cluster() as cluster:
         yield cluster
+
+
+def parts_of(manager):
+    """What a manager gives to its controllers, for one that it does not run."""
+    return ControllerParts(
+        manager.cache,
+        manager.reader,
+        manager.client,
+        manager.metrics,
+        manager.clock,
+        manager.random,
+    )
 
 
 class Recorder:
@@ -74,6 +88,7 @@ class MakesConfigMap:
         ({"poll_every_seconds": 0}, "poll_every_seconds=0: must be a positive number"),
         ({"reconcile_timeout_seconds": -1}, "reconcile_timeout_seconds=-1: must be"),
         ({"owns": [ConfigMap, ConfigMap]}, "owns: names a kind twice"),
+        ({"panic_limit": 0}, "panic_limit=0: must be at least 1, or None"),
         ({"owns": [Widget]}, "is the controller's own kind"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
@@ -339,10 +354,124 @@ async def test_watches_that_break_off_lose_no_trigger(cluster):
 
 async def test_a_controller_is_started_once(cluster):
     async with cluster.manager(Controller(Widget, reconciler=Recorder())) as manager:
-        running = build(Controller(Widget, reconciler=Recorder(), name="w"), manager._parts)
+        running = build(Controller(Widget, reconciler=Recorder(), name="w"), parts_of(manager))
         async with asyncio.TaskGroup() as group:
             task = group.create_task(running.run())
             await asyncio.sleep(1)
             with pytest.raises(RuntimeError, match="'w': was started already"):
                 await running.run()
             task.cancel()
+
+
+async def test_nothing_is_reconciled_before_every_source_is_here_and_nothing_is_lost(cluster):
+    transport, recorder = HeldWatches(cluster, "configmaps"), Recorder()
+    await cluster.client.create(widget("a"))
+    transport.hold()
+    controller = Controller(Widget, owns=[ConfigMap], reconciler=recorder)
+    manager = Manager(transport.client, clock=cluster.clock, random=cluster.random)
+    manager.add(controller)
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(manager.run())
+        await asyncio.sleep(10)
+        await cluster.client.create(widget("b"))
+        await asyncio.sleep(10)
+        assert recorder.keys == []
+        transport.release()
+        await manager.wait_synced()
+        await asyncio.sleep(1)
+        task.cancel()
+
+    assert sorted(recorder.keys) == ["default/a", "default/b"]
+
+
+async def test_a_stop_while_caches_fill_is_no_error(cluster):
+    transport = HeldWatches(cluster, "widgets")
+    transport.hold()
+    manager = Manager(transport.client, clock=cluster.clock, random=cluster.random)
+    manager.add(Controller(Widget, reconciler=Recorder()))
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(manager.run())
+        await asyncio.sleep(10)
+        task.cancel()
+
+    assert task.cancelled()
+
+
+async def test_a_source_that_does_not_come_fails_the_start_in_time(cluster):
+    class Silent(Channel):
+        async def wait_synced(self):
+            await asyncio.Event().wait()
+
+    controller = Controller(
+        Widget, reconciler=Recorder(), channels=[Silent()], cache_sync_timeout_seconds=30
+    )
+    with pytest.raises(CacheSyncError, match=r"'widget': caches not synced after 30 s: a source"):
+        async with cluster.manager(controller):
+            pass
+
+    assert now() == pytest.approx(30, abs=1)
+
+
+async def test_the_queue_fills_before_the_controller_runs_and_sources_start_once(cluster):
+    transport, recorder = HeldWatches(cluster), Recorder()
+    await cluster.client.create(widget("a"))
+    async with cluster.manager(client=transport.client) as manager:
+        # As it is for a controller that waits to lead.
+        running = build(Controller(Widget, reconciler=recorder), parts_of(manager))
+        await running.wait_synced()
+        await cluster.client.create(widget("b"))
+        await asyncio.sleep(60)
+        assert (len(running.queue), recorder.keys) == (2, [])
+
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(running.run())
+            await asyncio.sleep(1)
+            task.cancel()
+
+    assert sorted(recorder.keys) == ["default/a", "default/b"]
+    assert transport.count("WATCH /apis/lab.test/v1/widgets") == 1
+
+
+async def test_a_key_that_panics_too_often_is_told_of_by_an_event(cluster):
+    class Broken:
+        async def reconcile(self, widget_key):
+            raise KeyError("size")
+
+    made = await cluster.client.create(widget("a"))
+    controller = Controller(Widget, reconciler=Broken(), panic_limit=3)
+    async with cluster.manager(controller, name="lab.test/widgets") as manager:
+        await asyncio.sleep(60)
+        shown = manager.metrics.render().decode()
+
+    (event,) = await cluster.client.list(Event, namespace="default")
+    assert (event.type, event.reason, event.regarding["uid"]) == (
+        "Warning",
+        "ReconcilePanicked",
+        made.uid,
+    )
+    assert event.note == (
+        "controller 'widget' failed 3 times in a row by a defect, KeyError: 'size'; it tries again "
+        "every 10 minutes, and when something changes"
+    )
+    assert 'controller_runtime_reconcile_panics_total{controller="widget"} 3.0' in shown
+
+
+async def test_what_follows_errors_of_a_class_is_the_controllers_choice(cluster):
+    times = []
+
+    class Refused:
+        async def reconcile(self, widget_key):
+            times.append(round(now(), 1))
+            raise PermissionError("not yet")
+
+    await cluster.client.create(widget("a"))
+    controller = Controller(
+        Widget, reconciler=Refused(), on_error={OSError: Result.requeue(after=300)}
+    )
+    started = now()
+    async with cluster.manager(controller):
+        await asyncio.sleep(1000)
+
+    assert [round(at - started) for at in times] == [0, 300, 600, 900]

@@ -19,6 +19,13 @@ pytestmark = pytest.mark.virtual_time
 A, B = ObjectKey("lab", "a"), ObjectKey("lab", "b")
 
 
+@pytest.fixture(autouse=True)
+def logs():
+    """Lines with tracebacks take long to print."""
+    with structlog.testing.capture_logs() as lines:
+        yield lines
+
+
 class Bench:
     """A loop whose reconciler follows a script for each key, then is done."""
 
@@ -26,7 +33,7 @@ class Bench:
         self.script = {}
         self.calls = []
         self.panics_reported = []
-        self.unconcerned = set()
+        self.unconcerned: set[ObjectKey] = set()
         self.metrics = Metrics()
         self.queue: WorkQueue[ObjectKey] = WorkQueue(
             clock=VirtualClock(), observer=self.metrics.queue("w")
@@ -74,6 +81,15 @@ class Bench:
 
     def value(self, name, /, **labels):
         return self.metrics.registry.get_sample_value(name, {"controller": "w", **labels})
+
+    def priorities(self):
+        """Those that any item was queued with."""
+        return {
+            sample.labels["priority"]
+            for metric in self.metrics.registry.collect()
+            for sample in metric.samples
+            if sample.name == "workqueue_depth"
+        }
 
     def results(self):
         names = ("success", "error", "requeue", "requeue_after")
@@ -166,14 +182,124 @@ async def test_a_requeue_keeps_the_priority_with_which_the_key_was_taken():
     async with bench.running(seconds=3600):
         bench.queue.add(A, priority=Priority.LOW)
 
-    depths = {
-        sample.labels["priority"]
-        for metric in bench.metrics.registry.collect()
-        for sample in metric.samples
-        if sample.name == "workqueue_depth"
-    }
     assert len(bench.calls) == 4
-    assert depths == {"-100"}
+    assert bench.priorities() == {"-100"}
+
+
+async def test_a_result_may_say_the_priority_of_what_follows():
+    bench = Bench(results={OSError: Result.backoff("again", priority=Priority.HIGH)})
+    bench.script["a"] = [
+        Result.requeue(after=1, priority=7),
+        Result.backoff("r", priority=8),
+        OSError("x"),
+    ]
+
+    await run(bench, A, seconds=60)
+
+    assert len(bench.calls) == 4
+    assert bench.priorities() == {"0", "7", "8", "100"}
+
+
+async def test_a_short_requeue_never_runs_beside_the_attempt_that_asked_for_it():
+    bench = Bench(workers=4)
+    at_once = []
+
+    async def quick():
+        at_once.append(bench.queue.statistics().processing)
+        await asyncio.sleep(0)
+        return Result.requeue(after=1e-9)
+
+    bench.script["a"] = [quick] * 50
+
+    await run(bench, A, seconds=1)
+
+    assert at_once == [1] * 50
+
+
+async def test_errors_of_a_class_are_followed_by_what_the_controller_says():
+    bench = Bench(
+        results={
+            OSError: Result.requeue(after=60),
+            FileNotFoundError: Result.done(),
+            ValueError: Result.backoff("soon"),
+        }
+    )
+    bench.script["a"] = [ConnectionError("x"), ValueError("y"), FileNotFoundError("z")]
+
+    await run(bench, A, seconds=3600)
+
+    assert bench.calls == [("a", 0.0), ("a", 60.0), ("a", 60.005)]
+    assert bench.results() == {"error": 3}
+    assert bench.value("controller_runtime_terminal_reconcile_errors_total") == 1
+    assert bench.queue.retries(A) == 0
+
+
+async def test_a_terminal_error_stays_terminal_whatever_its_class():
+    bench = Bench(results={Exception: Result.requeue(after=1)})
+    bench.script["a"] = [TerminalError("never")]
+
+    await run(bench, A, seconds=3600)
+
+    assert len(bench.calls) == 1
+
+
+async def test_a_key_that_has_only_defects_rests_and_is_reported():
+    bench = Bench(panic_limit=3)
+    bench.script["a"] = [TypeError("x")] * 5
+
+    await run(bench, A, B, seconds=3600)
+
+    times = [at for name, at in bench.calls if name == "a"]
+    assert times == [0.0, 0.005, 0.015, 600.015, 1200.015, 1800.015]
+    assert bench.panics_reported == [("a", "TypeError", count) for count in (3, 4, 5)]
+    assert bench.value("controller_runtime_reconcile_panics_total") == 5
+
+
+async def test_a_resting_key_is_tried_at_once_when_something_changes():
+    bench = Bench(panic_limit=1)
+    bench.script["a"] = [TypeError("x")]
+
+    async with bench.running(seconds=3600):
+        bench.queue.add(A)
+        await asyncio.sleep(10)
+        bench.queue.add(A)
+
+    assert bench.calls == [("a", 0.0), ("a", 10.0)]
+
+
+@pytest.mark.parametrize("between", [Result.done(), OSError("declared")], ids=["pass", "error"])
+async def test_only_defects_in_a_row_count(between):
+    bench = Bench(panic_limit=2)
+    steps = [TypeError("x"), between, TypeError("x"), Result.done()]
+    bench.script["a"] = steps
+
+    async with bench.running(seconds=10):
+        bench.queue.add(A)
+        await asyncio.sleep(1)
+        bench.queue.add(A)
+
+    assert bench.panics_reported == []
+    assert len(bench.calls) >= 3
+
+
+async def test_without_a_limit_defects_are_retried_with_the_growing_delay():
+    bench = Bench(panic_limit=None)
+    bench.script["a"] = [TypeError("x")] * 15
+
+    await run(bench, A, seconds=3600)
+
+    assert len(bench.calls) == 16
+    assert bench.panics_reported == []
+
+
+async def test_a_key_that_is_none_of_the_controllers_is_dropped_uncounted():
+    bench = Bench()
+    bench.unconcerned = {A}
+
+    await run(bench, A, B, seconds=1)
+
+    assert [name for name, _ in bench.calls] == ["b"]
+    assert bench.results() == {"success": 1}
 
 
 async def test_a_defect_is_counted_as_a_panic_and_other_keys_go_on():
@@ -301,6 +427,24 @@ async def test_the_time_limit_cancels_the_reconcile_and_is_counted():
     assert bench.calls == [("a", 0.0), ("a", 12.005)]
     assert bench.value("controller_runtime_reconcile_timeouts_total") == 1
     assert bench.results() == {"success": 1, "error": 1}
+
+
+async def test_a_stop_that_cancels_a_reconcile_is_not_counted_as_the_time_limit():
+    bench = Bench(timeout_seconds=100)
+
+    async def stuck():
+        await asyncio.Event().wait()
+
+    bench.script["a"] = [stuck]
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(bench.loop.run())
+        bench.queue.add(A)
+        await asyncio.sleep(1)
+        task.cancel()
+        await asyncio.sleep(1)
+        task.cancel()
+
+    assert bench.value("controller_runtime_reconcile_timeouts_total") == 0
 
 
 async def test_a_time_out_of_the_reconcilers_own_is_not_counted_as_the_time_limit():
