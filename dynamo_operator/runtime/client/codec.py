@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, cast, overload
@@ -27,6 +27,10 @@ _MALFORMED = (msgspec.MsgspecError, ValueError, RecursionError)
 
 class MalformedJsonError(ValueError):
     """The bytes are not the JSON that belongs there; one line saying where."""
+
+
+class UnexpectedKindError(Exception):
+    """A watch brought an object of another kind than it was asked for; the text is that kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,23 +138,31 @@ def decode_list(body: bytes, *, keep_data: bool = True) -> ListPage:
     return ListPage(items, metadata.resourceVersion or "", metadata.continue_ or "")
 
 
-def decode_watch_line(line: bytes, *, keep_data: bool = True) -> WatchEvent:
+def decode_watch_line(
+    line: bytes, *, keep_data: bool = True, kinds: Container[str] = ()
+) -> WatchEvent:
     """Return the event on one line of a watch.
+
+    Args:
+        line: without its end.
+        keep_data: False to keep no bytes at all.
+        kinds: of which its object has to be; empty for any.
 
     Raises:
         MalformedJsonError: the line is no watch event.
+        UnexpectedKindError: its object is of another kind.
     """
     # API servers write an event in just one way; where they do, its object is a slice of the line
     # and is read once. Anything else, e.g. a further field after the object, is taken apart first.
     head = _USUAL_EVENT.match(line)
     if head is not None and line.endswith(b"}"):
         try:
-            return _event(head[1].decode(), line[head.end() : -1], keep_data)
+            return _event(head[1].decode(), line[head.end() : -1], keep_data, kinds)
         except _MALFORMED:
             pass
     try:
         wire = _decode_wire_event(line)
-        return _event(wire.type, wire.object, keep_data)
+        return _event(wire.type, wire.object, keep_data, kinds)
     except _MALFORMED as error:
         raise MalformedJsonError(f"not a watch event: {error}") from error
 
@@ -222,6 +234,7 @@ class _WireMeta(msgspec.Struct):
 
 
 class _WireObject(msgspec.Struct):
+    kind: str | None = None
     metadata: _WireMeta | None = None
 
 
@@ -257,8 +270,11 @@ _decode_wire_event = msgspec.json.Decoder(_WireEvent).decode
 _decode_wire_status = msgspec.json.Decoder(_WireStatus).decode
 
 
-def _cached(raw: msgspec.Raw | bytes, keep_data: bool) -> CachedObject:
-    meta = _decode_wire_object(raw).metadata or _WireMeta()
+def _cached(raw: msgspec.Raw | bytes, keep_data: bool, kinds: Container[str] = ()) -> CachedObject:
+    wire = _decode_wire_object(raw)
+    if kinds and wire.kind and wire.kind not in kinds:
+        raise UnexpectedKindError(wire.kind)
+    meta = wire.metadata or _WireMeta()
     return CachedObject(
         key=ObjectKey(meta.namespace or "", meta.name or ""),
         uid=meta.uid or "",
@@ -272,13 +288,15 @@ def _cached(raw: msgspec.Raw | bytes, keep_data: bool) -> CachedObject:
     )
 
 
-def _event(type_: str, raw: msgspec.Raw | bytes, keep_data: bool) -> WatchEvent:
+def _event(
+    type_: str, raw: msgspec.Raw | bytes, keep_data: bool, kinds: Container[str]
+) -> WatchEvent:
     kind = WatchEventType(type_)
     if kind is WatchEventType.ERROR:
         return WatchEvent(kind, status=_watch_status(_decode_wire_status(raw)))
     if kind is WatchEventType.BOOKMARK:
         return _bookmark(_decode_wire_object(raw).metadata or _WireMeta())
-    return WatchEvent(kind, object=_cached(raw, keep_data))
+    return WatchEvent(kind, object=_cached(raw, keep_data, kinds))
 
 
 def _strings(values: dict[str, str | None] | None) -> Mapping[str, str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     aclosing,
     asynccontextmanager,
 )
+
+import structlog
 
 from dynamo_operator.runtime.client import codec
 from dynamo_operator.runtime.client.errors import ApiError, ClientError, TransportError
@@ -22,6 +24,8 @@ from informers.objects import ResourceType
 
 LIST_TIMEOUT_SECONDS = 60.0
 LONGEST_WATCH_LINE = 64 * 1024 * 1024
+
+_log = structlog.get_logger(__name__)
 
 _JSON = "application/json"
 _METADATA_LIST = f"{_JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,{_JSON}"
@@ -45,6 +49,8 @@ class ClientListWatch:
         self._path = path
         self._selectors = tuple(selectors)
         self._metadata_only = metadata_only
+        metadata_kind = ("PartialObjectMetadata",) if metadata_only else ()
+        self._kinds = frozenset((resource_type.kind, *metadata_kind))
 
     @property
     def resource_type(self) -> ResourceType:
@@ -107,11 +113,9 @@ class ClientListWatch:
         self, request: HttpRequest, stream: HttpStream
     ) -> AsyncGenerator[Sequence[WatchEvent]]:
         lines = codec.LineSplitter(LONGEST_WATCH_LINE)
-        decode: Callable[..., WatchEvent] = codec.decode_watch_line
-        keep_data = not self._metadata_only
         try:
             async for chunk in stream.chunks():
-                batch = [decode(line, keep_data=keep_data) for line in lines.feed(chunk)]
+                batch = self._decode(lines.feed(chunk))
                 if batch:
                     yield batch
         except TransportError as error:
@@ -120,6 +124,18 @@ class ClientListWatch:
             raise ConnectionLostError(f"{request}: {error}") from error
         if lines.has_rest:
             raise ConnectionLostError(f"{request}: the stream ended in the middle of a line")
+
+    def _decode(self, lines: Sequence[bytes]) -> Sequence[WatchEvent]:
+        decode, keep_data, kinds = codec.decode_watch_line, not self._metadata_only, self._kinds
+        try:
+            return [decode(line, keep_data=keep_data, kinds=kinds) for line in lines]
+        except codec.UnexpectedKindError as error:
+            if len(lines) > 1:
+                return [event for line in lines for event in self._decode((line,))]
+            _log.warning(
+                "object of another kind skipped", resource=str(self._resource_type), kind=str(error)
+            )
+            return ()
 
 
 def _refusal(error: ApiError) -> ListWatchError:

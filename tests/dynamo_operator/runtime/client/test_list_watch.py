@@ -1,4 +1,5 @@
 import pytest
+from structlog.testing import capture_logs
 
 from dynamo_operator.runtime.builtin_kinds import Pod
 from dynamo_operator.runtime.client import Client, ConfigError, TransportError
@@ -135,6 +136,33 @@ async def test_a_stream_that_is_no_watch_is_a_lost_connection(body):
 
     with pytest.raises(ConnectionLostError):
         await watch(list_watch)
+
+
+async def test_objects_of_another_kind_are_logged_and_skipped():
+    lines = (
+        b'{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a"}}}\n'
+        b'{"type":"ADDED","object":{"kind":"Service","metadata":{"name":"b"}}}\n'
+        b'{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"c"}}}\n'
+        b'{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"6"}}}\n'
+    )
+    _, list_watch = list_watch_on(answer(200, lines))
+
+    with capture_logs() as entries:
+        events = await watch(list_watch)
+
+    assert [event.object and event.object.key.name for event in events] == ["a", "c", None]
+    assert [(entry["event"], entry["kind"]) for entry in entries] == [
+        ("object of another kind skipped", "Service")
+    ]
+
+
+async def test_metadata_alone_is_of_a_kind_of_its_own():
+    line = b'{"type":"ADDED","object":{"kind":"PartialObjectMetadata","metadata":{"name":"a"}}}\n'
+    _, list_watch = list_watch_on(answer(200, line), metadata_only=True)
+
+    (event,) = await watch(list_watch)
+
+    assert event.object.key.name == "a"
 
 
 async def test_a_list_that_is_html_is_a_lost_connection():
