@@ -1,7 +1,10 @@
 import asyncio
+import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+import structlog
 
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Secret
 from dynamo_operator.runtime.cache import (
@@ -9,12 +12,15 @@ from dynamo_operator.runtime.cache import (
     CacheSyncError,
     NotCachedError,
 )
+from dynamo_operator.runtime.client.codec import decode_json
 from dynamo_operator.runtime.client.errors import NotFoundError
 from dynamo_operator.runtime.client.writes import Write
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.reconciler import Result
+from dynamo_operator.runtime.selectors import by_field
 from dynamo_operator.runtime.sources import Watch
+from dynamo_operator.runtime.type_cache import Scope
 from informers.indexers import BY_OWNER_UID, Index
 from tests.dynamo_operator.runtime.widgets import (
     HeldWatches,
@@ -444,3 +450,206 @@ async def test_an_object_that_an_index_cannot_take_is_counted_and_otherwise_ther
     assert [w.key.name for w in indexed] == ["sized"]
     assert [w.key.name for w in listed] == ["bare", "sized"]
     assert 'informer_index_errors_total{index="size",namespace=""' in shown
+
+
+async def test_a_type_that_nobody_declared_is_not_watched_by_a_read(cluster):
+    transport = HeldWatches(cluster)
+    async with cluster.manager(watching(), client=transport.client) as manager:
+        for _ in range(3):
+            with pytest.raises(NotCachedError):
+                await manager.reader.list(Secret)
+
+    assert transport.count("secrets") == 0
+
+
+async def test_a_read_waits_for_a_type_declared_while_running_and_its_caller_may_give_up(cluster):
+    transport = HeldWatches(cluster, "configmaps")
+    await cluster.client.create(ConfigMap.new("c", namespace="default"))
+    async with cluster.manager(client=transport.client) as manager:
+        transport.hold()
+        manager.cache.declare(ConfigMap)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(3):
+                await manager.reader.get(ConfigMap, key("c"))
+        transport.release()
+
+        assert (await manager.reader.get(ConfigMap, key("c"))).key == key("c")
+
+    assert transport.count("WATCH /api/v1/configmaps") == 1
+
+
+async def test_plain_dicts_are_read_from_the_cache_like_models(cluster):
+    transport = HeldWatches(cluster)
+    await cluster.client.create(widget("a", spec={"size": 1}))
+    async with cluster.manager(watching(), client=transport.client) as manager:
+        found = await manager.reader.get(Widget.resource_type, key("a"))
+        (listed,) = await manager.reader.list(Widget.resource_type)
+
+    assert found == listed
+    assert found["spec"] == {"size": 1}
+    assert transport.count("GET") == 0
+
+
+async def test_a_list_is_whole_and_in_order_however_many_objects_there_are(cluster):
+    names = [f"w{number:04}" for number in range(1100)]
+    for name in reversed(names):
+        await cluster.client.create(ConfigMap.new(name, namespace="default"))
+
+    async with cluster.manager(watching(ConfigMap)) as manager:
+        found = await manager.reader.list(ConfigMap, namespace="default")
+
+    assert [c.key.name for c in found] == names
+
+
+async def test_an_object_that_a_watch_selects_no_longer_is_deleted_for_its_handlers(cluster):
+    labels = {"l": "1"}
+    await cluster.client.create(ConfigMap.new("in", namespace="default", labels=labels))
+    events = []
+    async with cluster.manager() as manager:
+        declaration = manager.cache.declare(ConfigMap, labels="l=1")
+        declaration.add_handler(lambda event: events.append(type(event).__name__))
+        await declaration.wait_synced()
+        await cluster.client.patch(ConfigMap, key("in"), {"metadata": {"labels": {"l": "2"}}})
+        await asyncio.sleep(1)
+
+    assert events == ["Added", "Deleted"]
+
+
+async def test_what_is_kept_of_objects_may_be_less_than_there_is(cluster):
+    def without_data(obj):
+        body = decode_json(obj.data)
+        body.pop("data", None)
+        return replace(obj, data=json.dumps(body).encode())
+
+    await cluster.client.create(ConfigMap.new("a", namespace="default", data={"k": "v"}))
+    manager = Manager(cluster.client, clock=cluster.clock, random=cluster.random)
+    manager.cache.transform(ConfigMap, without_data)
+    manager.add(watching(ConfigMap))
+    seen = []
+    manager.cache.declare(ConfigMap).add_handler(lambda event: seen.append(event.object.data))
+    async with manager.running():
+        found = await manager.reader.get(ConfigMap, key("a"))
+        with pytest.raises(ValueError, match=r"configmaps\.v1: transform it once, before"):
+            manager.cache.transform(ConfigMap, without_data)
+
+    assert found.data == {}
+    assert b'"k"' not in seen[0]
+    assert (await cluster.client.get(ConfigMap, key("a"))).data == {"k": "v"}
+
+
+async def test_every_informer_tells_its_size_when_it_is_filled(cluster):
+    await cluster.client.create(widget("a"))
+    with structlog.testing.capture_logs() as logs:
+        async with cluster.manager(watching()):
+            await asyncio.sleep(1)
+
+    (line,) = [line for line in logs if line["event"] == "informer synced"]
+    assert (line["resource"], line["objects"]) == ("widgets.v1.lab.test", 1)
+    assert line["data_bytes"] > 100
+
+
+async def test_a_read_may_take_what_the_cache_has_however_old(held):
+    reader, client = held.manager.reader, held.manager.client
+    held.hold()
+    await client.create(widget("a"))
+
+    started = now()
+    assert await reader.find(Widget, key("a"), await_own_writes=False) is None
+    assert await reader.list(Widget, await_own_writes=False) == []
+    assert now() == started
+    with pytest.raises(NotFoundError):
+        await reader.get(Widget, key("a"), await_own_writes=False)
+
+
+async def test_a_caller_may_wait_less_long_for_an_own_write(held):
+    held.hold()
+    await held.manager.client.create(widget("a"))
+
+    started = now()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await held.manager.reader.get(Widget, key("a"))
+    assert now() - started == pytest.approx(1)
+
+
+async def test_a_recreated_object_is_not_taken_for_the_one_that_was_deleted(cluster, held):
+    reader, client = held.manager.reader, held.manager.client
+    first = await client.create(widget("a"))
+    await reader.get(Widget, key("a"))
+    await client.delete(Widget, key("a"))
+    second = await client.create(widget("a"))
+
+    found = await reader.get(Widget, key("a"))
+    assert found.uid == second.uid != first.uid
+
+
+# Selecting by fields
+
+
+SIZED = {"a": 1, "b": 2, "c": 2, "d": 3}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"spec.size": "2"}, "bc"),
+        ("spec.size=2", "bc"),
+        ("spec.size==2,metadata.name=c", "c"),
+        ("spec.size!=2", "ad"),
+        ("spec.size in (1, 3)", "ad"),
+        ("spec.size notin (1,2)", "d"),
+        ("spec.size in (2),metadata.name!=b", "c"),
+        ("spec.colour=", "abcd"),
+        ("metadata.name in (a,b,x)", "ab"),
+        ("", "abcd"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("indexed", [False, True], ids=["scanned", "indexed"])
+async def test_fields_select_the_same_cached_and_live(cluster, fields, expected, indexed):
+    for name, size in SIZED.items():
+        await cluster.client.create(widget(name, spec={"size": size}))
+        await cluster.client.create(widget(name, namespace="kube-system", spec={"size": size}))
+    indexes = [by_field("spec.size")] if indexed else []
+
+    async with cluster.manager(watching(indexes=indexes)) as manager:
+        for reader in (manager.reader, manager.uncached_reader):
+            one = await reader.list(Widget, namespace="default", fields=fields)
+            everywhere = await reader.list(Widget, fields=fields)
+            assert "".join(w.key.name for w in one) == expected
+            assert "".join(w.key.name for w in everywhere) == expected * 2
+
+
+@pytest.mark.parametrize("text", ["size", "=1", "size>1", "size in 1", "a=b c=d", "in (a)"])
+async def test_text_that_is_no_field_selector_is_refused_by_both(cluster, text):
+    async with cluster.manager(watching()) as manager:
+        for reader in (manager.reader, manager.uncached_reader):
+            with pytest.raises(ValueError, match="field selector"):
+                await reader.list(Widget, fields=text)
+
+
+async def test_what_the_server_can_select_by_is_left_to_it(cluster):
+    transport = HeldWatches(cluster)
+    for name in ("a", "b"):
+        await cluster.client.create(widget(name))
+
+    found = await transport.client.list(Widget, fields="metadata.name!=a")
+
+    assert [w.key.name for w in found] == ["b"]
+    assert transport.queries[-1]["fieldSelector"] == "metadata.name!=a"
+
+
+def test_a_watch_refuses_fields_that_no_server_selects_by():
+    with pytest.raises(ValueError, match="API servers select by = and != only; watch without spec"):
+        Scope.of(Widget.resource_type, fields="spec.size in (1,2)")
+
+
+async def test_values_in_field_selectors_may_hold_anything(cluster):
+    for name, note in (("a", "x=1,y"), ("b", "x\\")):
+        await cluster.client.create(widget(name, spec={"note": note}))
+
+    async with cluster.manager(watching()) as manager:
+        for reader in (manager.reader, manager.uncached_reader):
+            (by_mapping,) = await reader.list(Widget, fields={"spec.note": "x=1,y"})
+            (by_text,) = await reader.list(Widget, fields="spec.note=x\\\\")
+            assert (by_mapping.key.name, by_text.key.name) == ("a", "b")

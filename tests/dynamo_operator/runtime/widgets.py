@@ -68,6 +68,7 @@ class HeldWatches:
         self._flowing = asyncio.Event()
         self._flowing.set()
         self.requests: list[str] = []
+        self.queries: list[dict[str, str]] = []
         self.client = Client.over(self, clock=cluster.clock, random=cluster.random)
 
     def hold(self) -> None:
@@ -82,6 +83,7 @@ class HeldWatches:
     def _log(self, request: Any) -> None:
         watch = "WATCH" if ("watch", "true") in request.query else request.method
         self.requests.append(f"{watch} {request.path}")
+        self.queries.append(dict(request.query))
 
     async def send(self, request: Any, *, timeout_seconds: float) -> Any:
         self._log(request)
