@@ -81,6 +81,8 @@ class Cache:
         random: the informers' jitter.
         metrics: counts what the informers do.
         own_write_timeout_seconds: how long a read waits for an own write.
+        fail_when_forbidden: whether a type that may not be listed ends the cache, instead of being
+            tried again until the permission is there.
     """
 
     needs_leadership = False
@@ -95,6 +97,7 @@ class Cache:
         random: Random,
         metrics: Metrics,
         own_write_timeout_seconds: float = OWN_WRITE_TIMEOUT_SECONDS,
+        fail_when_forbidden: bool = False,
     ) -> None:
         if namespaces and namespace_selector:
             raise ValueError("namespaces and namespace_selector exclude each other: give one")
@@ -104,6 +107,7 @@ class Cache:
         self._random = random
         self._metrics = metrics
         self._own_write_timeout = own_write_timeout_seconds
+        self._fail_when_forbidden = fail_when_forbidden
         self._watch_list_support = WatchListSupport()
         self._transforms: dict[ResourceType, Transform] = {}
         self._declarations: list[Declaration] = []
@@ -183,15 +187,22 @@ class Cache:
         self._transforms[resource_type] = function
 
     async def run(self) -> None:
-        """Run every informer until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            try:
-                for cache in self._each():
-                    self._start(cache)
-                await asyncio.Event().wait()
-            finally:
-                self._group = None
+        """Run every informer until cancelled.
+
+        Raises:
+            InformerFailedError: one ended that is not optional.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                try:
+                    for cache in self._each():
+                        self._start(cache)
+                    await asyncio.Event().wait()
+                finally:
+                    self._group = None
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
 
     async def wait_synced(self, timeout_seconds: float = CACHE_SYNC_TIMEOUT_SECONDS) -> None:
         """Wait until every declared type is here.
@@ -373,6 +384,7 @@ class Cache:
             random=self._random,
             observer=reporter,
             watch_list_support=self._watch_list_support,
+            fail_when_forbidden=self._fail_when_forbidden,
         )
         return TypeCache(scope, informer, reporter, self._metrics, self._own_write_timeout)
 

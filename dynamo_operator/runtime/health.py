@@ -17,11 +17,15 @@ _TEXT: Final = {"content-type": "text/plain; charset=utf-8", "x-content-type-opt
 _log = structlog.get_logger(__name__)
 
 
+class UnhealthyError(Exception):
+    """Something is wrong, in words that anybody may read who can ask."""
+
+
 class HealthEndpoint:
     """One probe path and its checks; each is also answered alone at `<path>/<name>`.
 
-    A check raises to say that something is wrong. What it raised is logged and withheld from the
-    answer.
+    A check raises to say that something is wrong. What it raised is logged; the answer shows the
+    text of an UnhealthyError and withholds all others.
     """
 
     def __init__(self, path: str) -> None:
@@ -53,11 +57,11 @@ class HealthEndpoint:
         for check_name, check in self._checks.items():
             if check_name in excluded:
                 lines.append(f"[+]{check_name} excluded: ok")
-            elif await self._passes(check_name, check):
+            elif (reason := await self._failure(check_name, check)) is None:
                 lines.append(f"[+]{check_name} ok")
             else:
                 healthy = False
-                lines.append(f"[-]{check_name} failed: reason withheld")
+                lines.append(f"[-]{check_name} failed: {reason}")
         unknown = [value for value in excluded if value not in self._checks]
         if unknown:
             quoted = ", ".join(f'"{value}"' for value in unknown)
@@ -72,20 +76,23 @@ class HealthEndpoint:
         check = self._checks.get(name)
         if check is None:
             return HttpResponse(404, _TEXT, f"{self._path}/{name}: no such check\n".encode())
-        if await self._passes(name, check):
+        reason = await self._failure(name, check)
+        if reason is None:
             return HttpResponse(200, _TEXT, b"ok")
-        return HttpResponse(500, _TEXT, b"internal server error: reason withheld\n")
+        return HttpResponse(500, _TEXT, f"internal server error: {reason}\n".encode())
 
-    async def _passes(self, name: str, check: HealthCheck) -> bool:
+    async def _failure(self, name: str, check: HealthCheck) -> str | None:
+        """Return what to say of a check that fails, None of one that passes."""
         try:
             await check()
         except Exception as error:  # noqa: BLE001 - any failure means the same: not healthy
             if name not in self._failing:
                 _log.warning("health check failed", check=name, path=self._path, error=str(error))
             self._failing.add(name)
-            return False
+            told = " ".join(str(error).split())
+            return told if isinstance(error, UnhealthyError) else "reason withheld"
         self._failing.discard(name)
-        return True
+        return None
 
 
 async def _ping() -> None:

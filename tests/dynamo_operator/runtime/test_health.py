@@ -2,7 +2,7 @@ import aiohttp
 import pytest
 import structlog
 
-from dynamo_operator.runtime.health import HealthEndpoint
+from dynamo_operator.runtime.health import HealthEndpoint, UnhealthyError
 from dynamo_operator.runtime.http_server import HttpServer
 
 
@@ -19,9 +19,9 @@ class Probe:
     def __init__(self):
         self.check = Check()
         self.server = HttpServer("127.0.0.1:0")
-        endpoint = HealthEndpoint("/readyz")
-        endpoint.add("informers", self.check)
-        endpoint.mount(self.server)
+        self.endpoint = HealthEndpoint("/readyz")
+        self.endpoint.add("informers", self.check)
+        self.endpoint.mount(self.server)
 
     async def __call__(self, path):
         async with (
@@ -55,6 +55,21 @@ async def test_a_failing_check_is_named_and_its_reason_withheld_but_logged_once(
     expected = "[+]ping ok\n[-]informers failed: reason withheld\nreadyz check failed\n"
     assert answers == [(500, expected)] * 2
     assert [(line["check"], line["error"]) for line in logs] == [("informers", "secret reason")]
+
+
+async def test_a_reason_that_is_meant_for_everybody_is_shown_on_one_line(probe):
+    async def unsynced():
+        raise UnhealthyError("widgets:\n403 Forbidden")
+
+    probe.endpoint.add("caches", unsynced)
+
+    status, text = await probe("/readyz")
+
+    assert (status, text.splitlines()[2]) == (500, "[-]caches failed: widgets: 403 Forbidden")
+    assert await probe("/readyz/caches") == (
+        500,
+        "internal server error: widgets: 403 Forbidden\n",
+    )
 
 
 async def test_a_check_can_be_excluded(probe):
