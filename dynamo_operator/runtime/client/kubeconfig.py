@@ -6,6 +6,8 @@ import base64
 import binascii
 import codecs
 import os
+import shutil
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -134,6 +136,34 @@ def select(paths: Iterable[Path], context: str | None) -> Selection:
         if chosen.text("user")
         else None,
     )
+
+
+def store_provider_config(file: Path, user: str, values: Mapping[str, str]) -> None:
+    """Write values into the `auth-provider.config` of a user, as kubectl does; the rest stays.
+
+    Raises:
+        OSError: the file cannot be written, or somebody else is writing it.
+    """
+    from ruamel.yaml import YAML
+
+    path = file.resolve()
+    lock = path.with_name(f"{path.name}.lock")  # kubectl's own
+    os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        yaml = YAML()
+        yaml.preserve_quotes = True
+        yaml.width = 2**20
+        document = yaml.load(_decoded(path.read_bytes(), path))
+        for entry in document["users"]:
+            if entry["name"] == user:
+                entry["user"]["auth-provider"]["config"].update(values)
+        descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as new:
+            yaml.dump(document, new)
+        shutil.copymode(path, name)
+        Path(name).replace(path)
+    finally:
+        lock.unlink()
 
 
 def _referenced(context: Entry, key: str, entries: Mapping[str, Entry], *, required: bool) -> Entry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from dynamo_operator.runtime.client.credentials import (
@@ -13,9 +14,12 @@ from dynamo_operator.runtime.client.credentials import (
     TokenFileCredentials,
 )
 from dynamo_operator.runtime.client.errors import ConfigError
-from dynamo_operator.runtime.client.exec_plugin import ExecCredentials, ExecPlugin
-from dynamo_operator.runtime.client.kubeconfig import Entry
-from informers.clock import Clock
+from dynamo_operator.runtime.client.exec_plugin import ExecPlugin
+from dynamo_operator.runtime.client.gcp import GcpProvider
+from dynamo_operator.runtime.client.kubeconfig import Entry, store_provider_config
+from dynamo_operator.runtime.client.oidc import OidcProvider
+from dynamo_operator.runtime.client.renewed_credentials import Issued, RenewedCredentials
+from informers.clock import Clock, SystemClock
 
 _EXEC_GROUP = "client.authentication.k8s.io"
 _EXEC_VERSIONS = (f"{_EXEC_GROUP}/v1", f"{_EXEC_GROUP}/v1beta1")
@@ -36,13 +40,11 @@ def user_credentials(
     token, token_file = user.text("token"), user.path("tokenFile")
     username, password = user.text("username"), user.text("password")
     plugin = _exec_plugin(user, cluster, environ)
-    if provider := user.fields.get("auth-provider"):
-        name = provider.get("name") if isinstance(provider, Mapping) else provider
-        raise ConfigError(
-            f"{user.where}: auth-provider {name!r} is not supported: use an exec plugin or a token"
-        )
+    provider = _auth_provider(user, environ)
     if (token or token_file) and (username or password):
         raise ConfigError(f"{user.where}: token and username are both given: leave one out")
+    if plugin is not None and provider is not None:
+        raise ConfigError(f"{user.where}: exec and auth-provider are both given: leave one out")
     if token_file is not None:
         return TokenFileCredentials(token_file, pair, clock=clock)
     if token:
@@ -50,8 +52,43 @@ def user_credentials(
     if username or password:
         return StaticCredentials.basic(username, password, pair)
     if plugin is not None:
-        return ExecCredentials(plugin, pair, clock=clock)
+        return RenewedCredentials(
+            plugin.run,
+            name=f"exec plugin {plugin.command}",
+            client_certificate=pair,
+            clock=clock,
+        )
+    if provider is not None:
+        clock = clock or SystemClock()
+        return RenewedCredentials(
+            partial(_issue, provider, clock),
+            name=f"auth-provider of user {user.name!r}",
+            client_certificate=pair,
+            clock=clock,
+        )
     return StaticCredentials("", pair)
+
+
+async def _issue(provider: OidcProvider | GcpProvider, clock: Clock) -> Issued:
+    return await provider.issue(clock.now())
+
+
+def _auth_provider(user: Entry, environ: Mapping[str, str]) -> OidcProvider | GcpProvider | None:
+    fields = user.fields.get("auth-provider")
+    if not fields:
+        return None
+    if not isinstance(fields, Mapping) or not isinstance(fields.get("config") or {}, Mapping):
+        raise ConfigError(f"{user.where}: auth-provider: must be an object with a config")
+    name = fields.get("name")
+    config = Entry(user.name, "auth-provider of user", fields.get("config") or {}, user.file)
+    if name == "oidc":
+        store = partial(store_provider_config, user.file, user.name)
+        return OidcProvider.of(config, environ, store)
+    if name == "gcp":
+        return GcpProvider.of(config, environ)
+    raise ConfigError(
+        f"{user.where}: auth-provider {name!r} is not supported: use an exec plugin or a token"
+    )
 
 
 def _token(user: Entry, token: str, pair: ClientCertificate | None) -> Credentials:

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dynamo_operator.runtime.client import ConfigError
-from dynamo_operator.runtime.client import exec_plugin as plugins
 from dynamo_operator.runtime.client.credentials import StaticCredentials, TokenFileCredentials
-from dynamo_operator.runtime.client.exec_plugin import ExecCredentials, ExecPlugin
+from dynamo_operator.runtime.client.exec_plugin import ExecPlugin
 from dynamo_operator.runtime.client.kubeconfig import Entry
+from dynamo_operator.runtime.client.renewed_credentials import RenewedCredentials
 from dynamo_operator.runtime.client.user_credentials import user_credentials
 
 V1 = "client.authentication.k8s.io/v1"
@@ -147,7 +147,7 @@ class FakePlugin:
             environment={"PATH": "/usr/bin:/bin"},
             **fields,
         )
-        return ExecCredentials(plugin, clock=clock or ManualClock())
+        return RenewedCredentials(plugin.run, name="plug", clock=clock or ManualClock())
 
 
 async def test_a_plugin_without_an_expiry_runs_once(plugin):
@@ -194,6 +194,25 @@ async def test_many_requests_at_once_run_the_plugin_once(plugin):
 
     assert {task.result() for task in found} == {"Bearer t1"}
     assert plugin.runs == 1
+
+
+async def test_many_requests_that_wait_for_a_failing_plugin_run_it_once_and_later_ones_again(
+    plugin,
+):
+    credentials = plugin.credentials()  # without an answer it fails
+
+    async def ask():
+        with pytest.raises(ConfigError, match="exit code 1"):
+            await credentials.authorization()
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(20):
+            tasks.create_task(ask())
+    assert plugin.runs == 1
+    plugin.answers(token="t1")
+
+    assert await credentials.authorization() == "Bearer t1"
+    assert plugin.runs == 2
 
 
 async def test_a_rejected_token_runs_the_plugin_again_but_not_in_a_hot_loop(plugin):
@@ -299,16 +318,15 @@ async def test_a_plugin_that_is_not_installed_says_how_to_install_it():
     plugin = ExecPlugin("c: user 'u'", "no-such-plug", V1, install_hint="install\n  plug first")
 
     with pytest.raises(ConfigError, match="No such file or directory; install plug first"):
-        await ExecCredentials(plugin).authorization()
+        await plugin.run()
 
 
-async def test_a_plugin_that_hangs_is_ended(plugin, monkeypatch):
-    monkeypatch.setattr(plugins, "PLUGIN_TIMEOUT_SECONDS", 0.2)
+async def test_a_plugin_that_hangs_is_ended(plugin):
     script = plugin.directory / "plug"
     script.write_text("#!/bin/sh\nexec sleep 60\n")
 
     with pytest.raises(ConfigError, match=r"no answer in 0\.2 s"):
-        await plugin.credentials().authorization()
+        await plugin.credentials(timeout_seconds=0.2).authorization()
 
 
 async def test_a_plugin_is_told_what_it_needs_of_the_cluster(plugin, tmp_path):
