@@ -68,15 +68,17 @@ class Validator:
 
     def _type_errors(self, value: Any, path: str) -> list[FieldError]:
         form = self._schema.source.get("format", "")
-        if isinstance(value, float) and self._schema.type == "integer" and form in _WIDTHS:
+        if self._schema.type != "integer" or not isinstance(value, float):
+            return [type_error(path, self._schema.type or "integer,string", value)]
+        root = "status" if path.startswith("status.") else ""  # what was validated as a whole
+        width = f"with format {form}" if form in _WIDTHS else "(default format)"
+        whole = f"Checked value must be of type integer {width} in {path}"
+        if form in _WIDTHS:
             words = f'{path} in body must be of type {form}: "float64"'
-            root = "status" if path.startswith("status.") else ""  # what was validated as a whole
-            whole = f"Checked value must be of type integer with format {form} in {path}"
-            return [
-                FieldError(path, FieldErrorKind.TYPE_INVALID, words, "float64"),
-                FieldError(paths.shown(root), FieldErrorKind.INVALID, whole, ""),
-            ]
-        return [type_error(path, self._schema.type or "integer or string", value)]
+            own = FieldError(path, FieldErrorKind.TYPE_INVALID, words, "float64")
+        else:
+            own = type_error(path, "integer", value)
+        return [own, FieldError(paths.shown(root), FieldErrorKind.INVALID, whole, "")]
 
     def _right_type(self, value: Any) -> bool:
         if self._schema.int_or_string:

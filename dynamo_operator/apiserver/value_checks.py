@@ -47,10 +47,9 @@ def value_checks(source: Mapping[str, Any], schema: Schema | None) -> Iterable[C
 def type_error(path: str, expected: str, value: Any) -> FieldError:
     """Return the error for a value of the wrong JSON type."""
     actual = json_type(value)
-    shown = value if isinstance(value, str) else actual
     where = f"{path} in body" if path else "in body"
     detail = f"{where} must be of type {expected}: {json.dumps(actual)}"
-    return FieldError(paths.shown(path), FieldErrorKind.TYPE_INVALID, detail, shown)
+    return FieldError(paths.shown(path), FieldErrorKind.TYPE_INVALID, detail, actual)
 
 
 def json_type(value: Any) -> str:

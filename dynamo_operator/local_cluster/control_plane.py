@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol, Self, Unpack
 
-from dynamo_operator.apiserver.audit import AuditEntry
+from dynamo_operator.apiserver.audit import AuditEntry, Which
 from dynamo_operator.certificates import Certificate
 
 HOST: Final = "127.0.0.1"
@@ -28,8 +28,11 @@ class Audit(Protocol):
     def entries(self) -> list[AuditEntry]:
         """Every request so far."""
 
-    def writes(self, *, user: str = "", user_agent: str = "") -> list[AuditEntry]:
-        """Return the writes of a user, or of clients whose user agent starts like that."""
+    def writes(self, **which: Unpack[Which]) -> list[AuditEntry]:
+        """Return the writes of that kind, whether they succeeded or not."""
+
+    def created(self, resource: str, **which: Unpack[Which]) -> list[AuditEntry]:
+        """Return the writes that made a new object of a resource, e.g. `created("jobs")`."""
 
 
 class ControlPlane(Protocol):

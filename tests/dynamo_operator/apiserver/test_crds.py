@@ -203,7 +203,7 @@ def test_a_definition_is_refused(value, expected):
         ),
         pytest.param(
             obj(a={"type": "integer", "default": "x"}),
-            'properties[a].default: Invalid value: "x": '
+            'properties[a].default: Invalid value: "string": '
             "spec.versions[0].schema.openAPIV3Schema.properties[a].default in body must be of type "
             'integer: "string"',
             id="default of another type",

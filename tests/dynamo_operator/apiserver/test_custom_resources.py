@@ -80,7 +80,7 @@ def test_rules_are_not_checked_where_types_are_wrong():
     texts = [str(error) for error in widgets.validate_create(widget({"size": "1"}))]
 
     assert texts == [
-        'spec.size: Invalid value: "1": spec.size in body must be of type integer: "string"',
+        'spec.size: Invalid value: "string": spec.size in body must be of type integer: "string"',
         "<nil>: Invalid value: null: some validation rules were not checked because the object was "
         "invalid; correct the existing errors to complete validation",
     ]

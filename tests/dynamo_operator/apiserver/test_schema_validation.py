@@ -29,7 +29,7 @@ def in_body(text):
         pytest.param(
             INTEGER,
             "40",
-            f'f: Invalid value: "40": {in_body("must be of type integer")}: "string"',
+            f'f: Invalid value: "string": {in_body("must be of type integer")}: "string"',
             id="type",
         ),
         pytest.param(
@@ -125,7 +125,7 @@ def in_body(text):
         pytest.param(
             {"type": "object", "additionalProperties": INTEGER},
             {"k": "v"},
-            'f.k: Invalid value: "v": f.k in body must be of type integer: "string"',
+            'f.k: Invalid value: "string": f.k in body must be of type integer: "string"',
             id="map values",
         ),
         pytest.param(
@@ -143,13 +143,20 @@ def in_body(text):
         pytest.param(
             {"x-kubernetes-int-or-string": True},
             1.5,
-            'f: Invalid value: "number": f in body must be of type integer or string: "number"',
+            'f: Invalid value: "number": f in body must be of type integer,string: "number"',
             id="int or string",
         ),
     ],
 )
 def test_a_value_is_refused_in_the_servers_words(field, value, expected):
     assert errors(field, value) == [expected]
+
+
+def test_a_fraction_for_an_integer_is_told_of_the_whole_too():
+    assert errors(INTEGER, 1.5) == [
+        f'f: Invalid value: "number": {in_body("must be of type integer")}: "number"',
+        '<nil>: Invalid value: "": Checked value must be of type integer (default format) in f',
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,82 @@
+"""Manifests that `request submit` refuses by themselves: no server is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dynamo_operator.cli.__main__ import main
+from tests.main_job.manifests import KIND, OLD, OTHER_GROUP, SETTINGS, SPEC, manifest
+
+
+@pytest.mark.parametrize(
+    ("written", "lines"),
+    [
+        (
+            OLD,
+            [
+                "spec.model: is an object now; write spec.model.name",
+                "spec.backend: is not a field of v1beta2; use spec.backends",
+                "spec.autoApply: is not a field of v1beta2; remove it: deploy the Candidate",
+                "spec.sla: is not a field of v1beta2; use spec.objective.sla with ttftMs, itlMs",
+            ],
+        ),
+        (
+            SETTINGS,
+            ["spec.profilingConfig: is not a field of v1beta2; use spec.aisimulate.inputOverrides"],
+        ),
+        (
+            OTHER_GROUP,
+            ["apiVersion 'dynamo.nvidia.com/v1alpha1'", "only nvidia.com/v1beta2"],
+        ),
+        ({**manifest(SPEC), "kind": "Secret"}, ["kind 'Secret'", KIND.kind]),
+        (manifest(SPEC, name=""), ["metadata.name: is missing"]),
+        ({k: v for k, v in manifest(SPEC).items() if k != "spec"}, ["spec: is missing"]),
+    ],
+    ids=["older version", "invented settings", "other group", "other kind", "no name", "no spec"],
+)
+def test_submit_says_what_to_write_instead(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    written: dict[str, Any],
+    lines: list[str],
+):
+    told = submit_fails(tmp_path, capsys, json.dumps(written))
+
+    assert all(line in told for line in lines), told
+    assert all("document 1: " in line for line in told.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("spec:\n  model: [a\n  budget: 8\n", "line 3, column 9: "),
+        ("a: 1\n\tb: 2\n", "line 2, column 1: found character '\\t'"),
+        ("kind: A\nkind: B\n", 'line 2, column 1: found duplicate key "kind"'),
+        ("- a\n- b\n", "document 1 is not an object"),
+        ("# nothing\n", "holds no document"),
+        ("a: !!python/name:os.system\n", "line 1, column 4: "),
+    ],
+    ids=["open bracket", "tab", "key twice", "a list", "empty", "a tag"],
+)
+def test_submit_says_where_a_file_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, line: str
+):
+    told = submit_fails(tmp_path, capsys, text)
+
+    assert told.startswith("dynamo-operator: ")
+    assert f"{tmp_path / 'request.yaml'}: {line}" in told
+    assert len(told.splitlines()) == 1
+
+
+def submit_fails(directory: Path, capsys: pytest.CaptureFixture[str], text: str) -> str:
+    """Submit a file that is wrong in itself; no server is asked."""
+    file = directory / "request.yaml"
+    file.write_text(text)
+    code = main(["request", "submit", "-f", str(file), "--kubeconfig", str(directory / "none")])
+    told = capsys.readouterr()
+    assert (code, told.out) == (2, "")
+    return told.err
