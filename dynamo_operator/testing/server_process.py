@@ -57,6 +57,11 @@ class ServerProcess:
         return self._running.pid
 
     @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.returncode is None
+
+    @property
     def _running(self) -> Process:
         if self._process is None:
             raise RuntimeError(f"{self.name} is not running")

@@ -30,6 +30,7 @@ ORDER = [4, 8, 2, 1]
 
 REFUSAL = "input.yaml: engine.model: no such model"
 BREAK_SIGNAL = signal.SIGUSR1
+GO_SIGNAL = signal.SIGUSR2
 INFEASIBLE = "ttft 900 ms > 1 ms"
 
 _MANIFEST = """\
@@ -79,12 +80,14 @@ class Search:
         self._output = output
         self._adapter = DgdrRunAdapter(ScriptedUpstream())
         self._callbacks = self._adapter.subscribe(section, SimpleNamespace(workload=None))
+        self._rounds = 0
 
     def evaluate(self, *sizes: int) -> None:
         """Evaluate points, one round each."""
-        for number, tp in enumerate(sizes, start=1):
+        for tp in sizes:
+            self._rounds += 1
             self._callbacks.on_candidate(_feasible(tp))
-            self._callbacks.on_round(number, [_feasible(tp)])
+            self._callbacks.on_round(self._rounds, [_feasible(tp)])
 
     def reject(self, *sizes: int) -> None:
         """Evaluate points of which none will do, and end."""
@@ -107,6 +110,32 @@ class Search:
 def succeeds(search: Search) -> int:
     """Find all points."""
     search.evaluate(*SCORES)
+    search.succeed()
+    return 0
+
+
+def waits_at_first(search: Search) -> int:
+    """Wait to be told before anything is found, then find all points."""
+    return _succeeds_when_told(search, after=0)
+
+
+def waits_halfway(search: Search) -> int:
+    """Find two points, wait to be told, then find the rest."""
+    return _succeeds_when_told(search, after=2)
+
+
+def waits_at_last(search: Search) -> int:
+    """Find all points, then wait to be told before saying that this was all."""
+    return _succeeds_when_told(search, after=len(SCORES))
+
+
+def _succeeds_when_told(search: Search, *, after: int) -> int:
+    told = threading.Event()
+    signal.signal(GO_SIGNAL, lambda *_: told.set())
+    sizes = list(SCORES)
+    search.evaluate(*sizes[:after])
+    told.wait()
+    search.evaluate(*sizes[after:])
     search.succeed()
     return 0
 
@@ -154,7 +183,17 @@ def finds_nothing(search: Search) -> int:
 
 SCRIPTS: dict[str, Callable[[Search], int]] = {
     script.__name__.replace("_", "-"): script
-    for script in (succeeds, goes_on, refuses, crashes, breaks_protocol, finds_nothing)
+    for script in (
+        succeeds,
+        waits_at_first,
+        waits_halfway,
+        waits_at_last,
+        goes_on,
+        refuses,
+        crashes,
+        breaks_protocol,
+        finds_nothing,
+    )
 }
 
 

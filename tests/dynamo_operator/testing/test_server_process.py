@@ -73,9 +73,12 @@ async def test_how_a_server_ended_is_told(tmp_path):
 
 async def test_a_server_that_ends_by_itself_can_be_waited_for(tmp_path):
     process = ServerProcess("lab", [sys.executable, "-c", "exit(3)"], log_directory=tmp_path)
+    assert [process.is_running] == [False]
     await process.start()
+    assert [process.is_running] == [True]
 
     assert await process.wait() == 3
+    assert [process.is_running] == [False]
     assert await process.stop() == 3
 
 
