@@ -189,6 +189,7 @@ class WatchSession:
         self._pages_at_zero = False
         self._fruitless_streamings = 0
         self._fruitless_watches = 0
+        self._refused_watch = ""  # for a message, should the list show that nothing can be watched
         self._asked_at = 0.0
         self._data_at = 0.0
         self._opened = False
@@ -224,8 +225,8 @@ class WatchSession:
             return None
         if not page.resource_version:
             raise UnwatchableError(
-                f"{self._resource_type.title}: its list carries no resourceVersion, so it cannot "
-                "be watched; list it periodically instead"
+                f"{self._resource_type.title}: {self._refused_watch}its list carries no "
+                "resourceVersion, so it cannot be watched; poll it instead"
             )
         return self._complete(page.resource_version)
 
@@ -276,16 +277,13 @@ class WatchSession:
             UnwatchableError: the server says that the type cannot be watched.
         """
         outcome = self._classify(error)
-        if (
-            self._phase is _WATCHING
-            and isinstance(error, ListWatchError)
-            and error.code == 405
-            and not self._opened
-        ):
-            raise UnwatchableError(
-                f"{self._resource_type.title} does not support watch ({error}); "
-                "list it periodically instead"
-            ) from error
+        if isinstance(error, ListWatchError) and error.code == 405 and not self._opened:
+            if self._phase is _WATCHING:
+                raise UnwatchableError(
+                    f"{self._resource_type.title} does not support watch ({error}); poll it instead"
+                ) from error
+            if self._phase is _STREAMING:
+                self._refused_watch = f"does not support watch ({error}), and "
         return self._end(outcome, error, now)
 
     def timed_out(self, now: float) -> Ended:
