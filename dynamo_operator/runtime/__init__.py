@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         enqueue_self,
     )
     from dynamo_operator.runtime.event_recorder import EventRecorder
-    from dynamo_operator.runtime.health import HealthCheck
+    from dynamo_operator.runtime.health import HealthCheck, UnhealthyError
     from dynamo_operator.runtime.http_server import HttpLimits, HttpServer
     from dynamo_operator.runtime.log_context import current_reconcile_id
     from dynamo_operator.runtime.manager import (
@@ -46,7 +46,9 @@ if TYPE_CHECKING:
         Predicate,
         and_,
         annotations_changed,
+        by_event,
         generation_changed,
+        intent_changed,
         label_selector,
         labels_changed,
         not_,
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
     from dynamo_operator.runtime.running_controller import RunningController
     from dynamo_operator.runtime.selectors import by_field
     from dynamo_operator.runtime.serving_certificate import ServingCertificate, TlsCertificate
-    from dynamo_operator.runtime.sources import Channel, Watch
+    from dynamo_operator.runtime.sources import Channel, InformerSource, Source, Watch
 
 __all__ = [
     "Cache",
@@ -73,6 +75,7 @@ __all__ = [
     "HealthCheck",
     "HttpLimits",
     "HttpServer",
+    "InformerSource",
     "KubeModel",
     "KubeStruct",
     "Manager",
@@ -88,11 +91,14 @@ __all__ = [
     "RunningController",
     "ServingCertificate",
     "ShutdownTimeoutError",
+    "Source",
     "TerminalError",
     "TlsCertificate",
+    "UnhealthyError",
     "Watch",
     "and_",
     "annotations_changed",
+    "by_event",
     "by_field",
     "by_label",
     "current_reconcile_id",
@@ -100,6 +106,7 @@ __all__ = [
     "enqueue_owner",
     "enqueue_self",
     "generation_changed",
+    "intent_changed",
     "label_selector",
     "labels_changed",
     "not_",
@@ -114,7 +121,7 @@ _MODULES = {
     "declaration": "Declaration",
     "enqueue": "Enqueue by_label enqueue_mapped enqueue_owner enqueue_self",
     "event_recorder": "EventRecorder",
-    "health": "HealthCheck",
+    "health": "HealthCheck UnhealthyError",
     "http_server": "HttpLimits HttpServer",
     "log_context": "current_reconcile_id",
     "manager": "Manager ManagerStateError Runnable ShutdownTimeoutError",
@@ -122,14 +129,14 @@ _MODULES = {
     "models": "KubeModel KubeStruct ObjectMeta",
     "permissions": "Permission",
     "predicates": (
-        "Predicate and_ annotations_changed generation_changed label_selector labels_changed "
-        "not_ or_ resource_version_changed"
+        "Predicate and_ annotations_changed by_event generation_changed intent_changed "
+        "label_selector labels_changed not_ or_ resource_version_changed"
     ),
     "reconciler": "Reconciler Result TerminalError",
     "running_controller": "RunningController",
     "selectors": "by_field",
     "serving_certificate": "ServingCertificate TlsCertificate",
-    "sources": "Channel Watch",
+    "sources": "Channel InformerSource Source Watch",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
