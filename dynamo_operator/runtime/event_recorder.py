@@ -18,6 +18,7 @@ from dynamo_operator.runtime.client.errors import (
     ApiError,
     ClientError,
     NotFoundError,
+    NotLeadingError,
     ServerError,
     TooManyRequestsError,
 )
@@ -51,7 +52,7 @@ class EventWriter(Protocol):
 
 
 DropCounter = Callable[[str], None]
-"""Told of every event that will not be sent: queue_full, refused or unreachable."""
+"""Told of every event that will not be sent: queue_full, refused, not_leading or unreachable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,10 @@ class EventRecorder:
             _log.error("event not recorded", reason=reason, exc_info=error)
 
     async def run(self) -> None:
-        """Send events until cancelled; what is still queued then is tried once more."""
+        """Send events until cancelled; what is still queued then is tried once more.
+
+        It may run again after that.
+        """
         try:
             while True:
                 try:
@@ -240,7 +244,7 @@ class EventRecorder:
             try:
                 await write()
             except ClientError as error:
-                if remaining == 0 or _is_refusal(error):
+                if remaining == 0 or _why_dropped(error) != "unreachable":
                     return error
             else:
                 return None
@@ -248,7 +252,7 @@ class EventRecorder:
         raise AssertionError("unreachable: at least one try")
 
     def _give_up(self, occurrence: _Occurrence, error: ClientError) -> None:
-        self._dropped("refused" if _is_refusal(error) else "unreachable")
+        self._dropped(_why_dropped(error))
         cause = (type(error).__name__, occurrence.reason)
         if cause not in self._logged:
             self._logged.add(cause)
@@ -287,8 +291,11 @@ def cut_note(note: str) -> str:
     return kept.decode("utf-8", errors="ignore") + ellipsis
 
 
-def _is_refusal(error: ClientError) -> bool:
-    return isinstance(error, ApiError) and not isinstance(error, ServerError | TooManyRequestsError)
+def _why_dropped(error: ClientError) -> str:
+    if isinstance(error, NotLeadingError):
+        return "not_leading"
+    transient = isinstance(error, ServerError | TooManyRequestsError)
+    return "refused" if isinstance(error, ApiError) and not transient else "unreachable"
 
 
 def _micro_time(when: datetime) -> str:

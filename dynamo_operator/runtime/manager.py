@@ -5,26 +5,33 @@
       event recorder                 running
         cache                        every declared type is there
           other runnables            started
-            leader-bound runnables   started; controllers are among them
+            leader's event recorder  running
+              leader-bound runnables started; controllers are among them
 
 Each line is a task group inside the one above, so that it can rely on those above for as long as it
 runs. An error of any runnable stops everything, and `run` raises that error. On stop, controllers
 take no new keys and finish the reconciles in progress; whoever still runs after the grace period is
 cancelled again and named in an error.
+
+With leader election the last two are there only in a term, while this manager holds the Lease. A
+candidate that waits for one is warm: its caches are filled, and its controllers' queues fill. At a
+stop the Lease is released once that work has ended. When it is lost the work is cancelled without
+grace, and from before that on whatever it still tries to write is refused.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from enum import Enum
+from functools import partial
 from typing import Any, Final, Protocol, overload
 
 import structlog
 
 from dynamo_operator.runtime.builder import ControllerParts, build
-from dynamo_operator.runtime.cache import Cache, CacheSyncError
+from dynamo_operator.runtime.cache import Cache
 from dynamo_operator.runtime.cached_reader import CachedReader
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
@@ -32,8 +39,13 @@ from dynamo_operator.runtime.client.paths import Labels
 from dynamo_operator.runtime.client.uncached_reader import UncachedReader
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.event_recorder import EventRecorder
-from dynamo_operator.runtime.health import HealthCheck, HealthEndpoint
+from dynamo_operator.runtime.health import HealthCheck, HealthEndpoint, UnhealthyError
 from dynamo_operator.runtime.http_server import HttpServer
+from dynamo_operator.runtime.leader_election import (
+    LeaderElection,
+    LeaderElector,
+    LeadershipLostError,
+)
 from dynamo_operator.runtime.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
 from dynamo_operator.runtime.metrics import Metrics
 from dynamo_operator.runtime.permissions import Permission
@@ -44,6 +56,7 @@ from informers.clock import Clock, Random, SystemClock, system_random
 GRACEFUL_SHUTDOWN_SECONDS: Final = 30.0
 
 _INSIST_SECONDS: Final = 1.0
+_AT_ONCE_SECONDS: Final = 0.001  # lets a first cancellation arrive before the second
 
 MANAGER_PERMISSIONS: Final = (Permission("events.k8s.io", ("events",), ("create", "patch")),)
 """What a manager itself does, beside its controllers."""
@@ -62,7 +75,8 @@ class ShutdownTimeoutError(RuntimeError):
 class Runnable(Protocol):
     """Anything that a manager runs.
 
-    A class may leave `needs_leadership` out: it is then taken as true, the safe side.
+    A class may leave `needs_leadership` out: it is then taken as true, the safe side. What is bound
+    to a leader that competes again after a loss is run once in each of its terms.
     """
 
     async def run(self) -> None:
@@ -87,6 +101,8 @@ class Manager:
         namespaces: restricts caches to these; empty for all namespaces.
         namespace_selector: restricts caches to the namespaces whose labels match, as they come and
             go; needs the permission to list and watch namespaces.
+        fail_when_forbidden: whether a watched kind that may not be listed ends the manager, instead
+            of being tried again until somebody grants the permission.
         health_address: `host:port` of /healthz and /readyz; None for neither.
         metrics_address: `host:port` of /metrics, which may be the same; None for none.
         graceful_shutdown_seconds: how long a stop waits before it cancels what still runs.
@@ -94,6 +110,10 @@ class Manager:
         random: randomness of everything inside.
         name: of the operator, for events; by default the client's field manager.
         identity: which instance of it this is, e.g. the Pod's name.
+        leader_election: do leader-bound work only while holding a Lease. `client` and `events` are
+            then for that work: what it writes while this manager does not lead fails with
+            NotLeadingError. Whatever needs no leadership writes through `unfenced_client` and
+            `unfenced_events`. None: these are the same, and this manager leads alone.
 
     Example:
         >>> async def main(client: Client) -> None:
@@ -108,6 +128,7 @@ class Manager:
         *,
         namespaces: Sequence[str] = (),
         namespace_selector: Labels = None,
+        fail_when_forbidden: bool = False,
         health_address: str | None = None,
         metrics_address: str | None = None,
         graceful_shutdown_seconds: float = GRACEFUL_SHUTDOWN_SECONDS,
@@ -115,6 +136,7 @@ class Manager:
         random: Random | None = None,
         name: str = "",
         identity: str = "",
+        leader_election: LeaderElection | None = None,
     ) -> None:
         self.clock = clock = clock or SystemClock()
         self.random = random = random or system_random()
@@ -125,37 +147,51 @@ class Manager:
             counted,
             namespaces=namespaces,
             namespace_selector=namespace_selector,
+            fail_when_forbidden=fail_when_forbidden,
             clock=clock,
             random=random,
             metrics=self.metrics,
         )
-        self.client = counted.with_write_observer(self.cache.wrote)
+        self.unfenced_client = counted.with_write_observer(self.cache.wrote)
+        self.client = self.unfenced_client
         self.reader = CachedReader(self.cache, counted)
         self.uncached_reader = UncachedReader(counted)
-        self.events = EventRecorder(
-            counted,
+        make_recorder = partial(
+            EventRecorder,
             clock=clock,
             reporting_controller=self.name,
             reporting_instance=identity or self.name,
             dropped=self.metrics.event_dropped,
         )
+        self.unfenced_events = make_recorder(counted)
+        self.events = self.unfenced_events
         self.healthz = HealthEndpoint("/healthz")
         self.readyz = HealthEndpoint("/readyz")
         self.readyz.add("informers", self._check_informers)
         self._servers = self._make_servers(health_address, metrics_address)
-        self._parts = ControllerParts(
-            self.cache, self.reader, self.client, self.metrics, clock, random, self.events
-        )
+        self._elector: LeaderElector | None = None
+        if leader_election is not None:
+            leads = partial(self.metrics.leads, leader_election.name)
+            self._elector = elector = LeaderElector(
+                leader_election, counted, clock=clock, random=random, leads=leads
+            )
+            self.client = self.unfenced_client.with_fence(elector.leadership)
+            self.events = make_recorder(counted.with_fence(elector.leadership))
+            self.healthz.add("leader-election", elector.check)
         self._grace = graceful_shutdown_seconds
         self._failures = _Failures()
         self._webhooks: list[Webhooks] = []
         self._infrastructure = _RunnableGroup(self._failures)
         self._caches = _RunnableGroup(self._failures)
         self._others = _RunnableGroup(self._failures)
-        self._leader_bound = _RunnableGroup(self._failures)
+        self._term_events = _RunnableGroup(self._failures)
+        self._leader_bound = _RunnableGroup(self._failures, self._has_lost)
+        self._kept: list[tuple[Controller | Runnable, Runnable]] = []
+        self._term_is_lost = False
         self._controllers: dict[str, RunningController] = {}
         self._state = _State.NEW
         self._synced = asyncio.Event()
+        self._elected = asyncio.Event()
         self._grace_timer: asyncio.TimerHandle | None = None
         self._late: list[str] = []
 
@@ -203,6 +239,8 @@ class Manager:
         Raises:
             ManagerStateError: it ran before.
             ShutdownTimeoutError: after a stop, something outlived the grace period.
+            LeadershipLostError: the Lease was lost; what was bound to it has ended.
+            LeaderElectionError: the Lease cannot be had.
             Exception: whatever a runnable raised first.
         """
         self._require_new()
@@ -212,7 +250,7 @@ class Manager:
             async with AsyncExitStack() as stack:
                 try:
                     await self._start(stack)
-                    await asyncio.Event().wait()
+                    await self._lead()
                 finally:
                     self._begin_stop()
         except BaseExceptionGroup as group:
@@ -223,18 +261,30 @@ class Manager:
             raise failure
 
     async def wait_synced(self) -> None:
-        """Wait until the caches are filled and everything is started.
+        """Wait until the caches are filled and everything is started that needs no leadership.
+
+        Without leader election the rest is started, too.
 
         Raises:
             ManagerStateError: the manager stopped before that.
         """
         await self._synced.wait()
-        if self._state is not _State.RUNNING:
-            raise ManagerStateError(f"manager {self.name!r}: does not run any more")
+        self._require_running()
+
+    async def wait_elected(self) -> None:
+        """Wait until this manager leads and leader-bound work is started.
+
+        Raises:
+            ManagerStateError: the manager stopped before that.
+        """
+        await self._elected.wait()
+        self._require_running()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Manager]:
         """Run the manager inside the block: synced at its begin, stopped after its end.
+
+        With leader election it need not lead at the begin: `wait_elected` waits for that.
 
         An error of the manager cancels the block and is raised from it.
         """
@@ -271,17 +321,42 @@ class Manager:
                 f"controller {controller.name!r}: the manager has one of that name: "
                 "give it another with name="
             )
-        running = self._controllers[controller.name] = build(controller, self._parts)
-        self._add_runnable(running)
+        running = self._build(controller)
+        self._add_runnable(running, controller)
         return running
 
-    def _add_runnable(self, runnable: Runnable) -> None:
-        leader_bound = getattr(runnable, "needs_leadership", True)
-        (self._leader_bound if leader_bound else self._others).add(runnable)
+    def _add_runnable(
+        self, runnable: Runnable, declared: Controller | Runnable | None = None
+    ) -> None:
+        if not getattr(runnable, "needs_leadership", True):
+            self._others.add(runnable)
+            return
+        if self._competes_again:
+            self._kept.append((declared or runnable, runnable))
+        if not self._term_is_lost:  # else it is for the next one
+            self._leader_bound.add(runnable)
+
+    def _build(self, controller: Controller) -> RunningController:
+        fenced = controller.needs_leadership
+        parts = ControllerParts(
+            self.cache,
+            self.reader,
+            self.client if fenced else self.unfenced_client,
+            self.metrics,
+            self.clock,
+            self.random,
+            self.events if fenced else self.unfenced_events,
+        )
+        running = self._controllers[controller.name] = build(controller, parts)
+        return running
 
     def _require_new(self) -> None:
         if self._state is not _State.NEW:
             raise ManagerStateError(f"manager {self.name!r}: was started already")
+
+    def _require_running(self) -> None:
+        if self._state is not _State.RUNNING:
+            raise ManagerStateError(f"manager {self.name!r}: does not run any more")
 
     async def _start(self, stack: AsyncExitStack) -> None:
         for server in self._servers.values():
@@ -291,14 +366,95 @@ class Manager:
             # Before the caches: what they list may have to be converted here.
             await stack.enter_async_context(webhooks)
             self._infrastructure.add(webhooks)
-        self._infrastructure.add(self.events)
+        self._infrastructure.add(self.unfenced_events)
         await stack.enter_async_context(self._infrastructure)
         self._caches.add(self.cache)
         await stack.enter_async_context(self._caches)
         await self._wait_caches_synced()
         await stack.enter_async_context(self._others)
-        await stack.enter_async_context(self._leader_bound)
+        if self._elector is None:
+            await stack.enter_async_context(self._leader_bound)
+            self._elected.set()
         self._synced.set()
+
+    async def _lead(self) -> None:
+        """Serve terms until cancelled; without election the only one has begun."""
+        if self._elector is None:
+            await asyncio.Event().wait()
+            return
+        async with self._elector.watching():
+            while True:
+                await self._elector.acquire()
+                reason = await self._serve_term(self._elector)
+                if not self._competes_again:
+                    lease = self._elector.election.key
+                    raise LeadershipLostError(f"the lease {lease} was lost: {reason}")
+                await self._prepare_term()
+
+    async def _serve_term(self, elector: LeaderElector) -> str:
+        """Run what is leader-bound until the Lease is lost; return why it was."""
+        self._term_events.add(self.events)
+        async with elector.term(self._abandon) as term, self._term_events:
+            self._record_leadership(elector, "became leader")
+            try:
+                async with self._leader_bound:
+                    try:
+                        self._elected.set()
+                        return await term.wait_lost()
+                    except BaseException:
+                        self._begin_stop()
+                        raise
+                    finally:
+                        self._elected.clear()
+            finally:
+                self._record_leadership(elector, "stopped leading")
+                self._term_events.cancel()
+
+    def _abandon(self) -> None:
+        """Cancel leader-bound work, and what controllers reconcile with it."""
+        self._term_is_lost = True
+        # Whoever has ended by now was stopped for good.
+        self._kept = [
+            (declared, runnable)
+            for declared, runnable in self._kept
+            if not (isinstance(runnable, RunningController) and runnable.is_stopped)
+        ]
+        if self._leader_bound.cancel():
+            asyncio.get_running_loop().call_later(_AT_ONCE_SECONDS, self._abandon_again)
+
+    def _abandon_again(self) -> None:
+        running = self._leader_bound.cancel()
+        if running:
+            _log.info("work of a lost term is being cancelled", runnables=running)
+            asyncio.get_running_loop().call_later(_INSIST_SECONDS, self._abandon_again)
+
+    async def _prepare_term(self) -> None:
+        """Make what is leader-bound anew, so that controllers queue all that is there once more."""
+        ended, self._kept = self._kept, []
+        self._term_is_lost = False
+        self._leader_bound = _RunnableGroup(self._failures, self._has_lost)
+        for declared, runnable in ended:
+            if isinstance(declared, Controller):
+                self._add_runnable(self._build(declared), declared)
+            else:
+                self._add_runnable(runnable)
+        for _, runnable in ended:
+            if isinstance(runnable, RunningController):
+                await runnable.stop()
+
+    @property
+    def _competes_again(self) -> bool:
+        return self._elector is not None and self._elector.election.on_lost == "campaign"
+
+    def _has_lost(self) -> bool:
+        return self._elector is not None and self._elector.leadership.seconds_left() <= 0
+
+    def _record_leadership(self, elector: LeaderElector, what: str) -> None:
+        if not self._has_lost():
+            note = f"{elector.identity} {what}"
+            self.events.record(
+                elector.lease_reference, reason="LeaderElection", action="Elect", note=note
+            )
 
     async def _wait_caches_synced(self) -> None:
         controllers = [r for r in self._leader_bound if isinstance(r, RunningController)]
@@ -309,6 +465,8 @@ class Manager:
         await self.cache.wait_synced()
 
     def _begin_stop(self) -> None:
+        if self._state is _State.STOPPING:
+            return
         self._state = _State.STOPPING
         self._failures.stopping = True
         if self._grace < float("inf"):
@@ -317,7 +475,8 @@ class Manager:
 
     def _end_grace(self) -> None:
         """Cancel a second time: controllers then cancel their reconciles."""
-        for group in (self._leader_bound, self._others, self._caches, self._infrastructure):
+        leader, others = (self._leader_bound, self._term_events), (self._others, self._caches)
+        for group in (*leader, *others, self._infrastructure):
             running = group.cancel()
             if running:
                 # The groups outside have not been asked to stop yet; they will be, in their turn.
@@ -329,6 +488,7 @@ class Manager:
     def _end_stop(self, failure: BaseException | None) -> None:
         self._state = _State.STOPPED
         self._synced.set()
+        self._elected.set()
         if self._grace_timer is not None:
             self._grace_timer.cancel()
         if self._late and failure is None:
@@ -356,7 +516,7 @@ class Manager:
             return  # the Service must send conversions here, or the caches may never fill
         unsynced = self.cache.unsynced()
         if unsynced:
-            raise CacheSyncError("; ".join(unsynced))
+            raise UnhealthyError("; ".join(unsynced))
         if not self._synced.is_set():
             raise ManagerStateError(f"manager {self.name!r}: is starting")
 
@@ -368,11 +528,11 @@ class _Failures:
         self.first: Exception | None = None
         self.stopping = False
 
-    async def watch(self, runnable: Runnable, name: str) -> None:
+    async def watch(self, runnable: Runnable, name: str, is_over: Callable[[], bool]) -> None:
         try:
             await _run(runnable, name)
         except Exception as error:
-            if self.first is None and not self.stopping:
+            if self.first is None and not self.stopping and not is_over():
                 self.first = error
                 raise
             _log.error("runnable failed while stopping", runnable=name, exc_info=error)
@@ -390,10 +550,16 @@ async def _run(runnable: Runnable, name: str) -> None:
 
 
 class _RunnableGroup:
-    """Runnables that start and stop together: collected before the start, started at once after."""
+    """Runnables that start and stop together: collected before the start, started at once after.
 
-    def __init__(self, failures: _Failures) -> None:
+    Args:
+        failures: where their errors go.
+        is_over: whether errors count no more.
+    """
+
+    def __init__(self, failures: _Failures, is_over: Callable[[], bool] = lambda: False) -> None:
         self._failures = failures
+        self._is_over = is_over
         self._collected: list[Runnable] = []
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -423,11 +589,15 @@ class _RunnableGroup:
 
     async def __aexit__(self, *error: Any) -> None:
         assert self._group is not None
-        await self._group.__aexit__(*error)
+        try:
+            await self._group.__aexit__(*error)
+        finally:
+            self._group = None
 
     def _start(self, group: asyncio.TaskGroup, runnable: Runnable) -> None:
         name = getattr(runnable, "name", "") or type(runnable).__name__
-        task = group.create_task(self._failures.watch(runnable, name), name=name)
+        watched = self._failures.watch(runnable, name, self._is_over)
+        task = group.create_task(watched, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -195,6 +195,9 @@ class Metrics:
             "certwatcher_read_certificate_errors_total", "Certificates that could not be served."
         )
         self.events_dropped = counter("events_dropped_total", "Events dropped unsent.", "reason")
+        self.leader_status = gauge(
+            "leader_election_master_status", "1 while it leads, 0 while it does not.", "name"
+        )
 
     def controller(self, name: str, max_concurrent_reconciles: int) -> ControllerMetrics:
         """Return the series of one controller, all existing from now on."""
@@ -233,6 +236,10 @@ class Metrics:
     def event_dropped(self, reason: str) -> None:
         """Count an event that will not be sent."""
         self.events_dropped.labels(reason).inc()
+
+    def leads(self, name: str, leads: bool) -> None:
+        """Set whether this process leads the candidates for the Lease of that name."""
+        self.leader_status.labels(name).set(leads)
 
     def render(self) -> bytes:
         """Return the exposition text, without the `_created` series that Go has no notion of."""
