@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from dynamo_operator.hardware.discovery import GpuDiscovery
@@ -108,6 +110,11 @@ def run_settings(settings: OperatorSettings) -> run.RunSettings:
     )
 
 
-def permissions() -> tuple[Permission, ...]:
-    """Return everything that the operator may do; the shipped roles are made from it."""
-    return (*MANAGER_PERMISSIONS, *request.PERMISSIONS, *run.PERMISSIONS)
+def permissions(*, image_pull_secrets: Sequence[str] = ()) -> tuple[Permission, ...]:
+    """Return everything that the operator may do; the shipped roles are made from it.
+
+    Args:
+        image_pull_secrets: the Secrets that the setting of this name names; it may read these.
+    """
+    secrets = (run.pull_secret_permission(image_pull_secrets),) if image_pull_secrets else ()
+    return (*MANAGER_PERMISSIONS, *request.PERMISSIONS, *run.PERMISSIONS, *secrets)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -89,12 +89,17 @@ def operator_image() -> dict[str, ImageEnvironment]:
     return {OPERATOR_IMAGE: environment}
 
 
-async def grant_operator(client: Client) -> str:
-    """Apply the shipped access manifests and return the user that the operator is by them."""
+async def grant_operator(client: Client, *, image_pull_secrets: Sequence[str] = ()) -> str:
+    """Apply the shipped access manifests and return the user that the operator is by them.
+
+    Args:
+        client: an administrator's.
+        image_pull_secrets: as in the operator's settings.
+    """
     for obj in (
         Namespace.model_validate(namespace()),
         ServiceAccount.model_validate(service_account()),
-        ClusterRole.model_validate(manager_role()),
+        ClusterRole.model_validate(manager_role(image_pull_secrets=image_pull_secrets)),
         ClusterRole.model_validate(gpu_discovery_role()),
         ClusterRoleBinding.model_validate(role_binding(MANAGER)),
         ClusterRoleBinding.model_validate(role_binding(GPU_DISCOVERY_ROLE)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from dynamo_operator.app import permissions
@@ -47,9 +47,13 @@ def service_account() -> dict[str, Any]:
     }
 
 
-def manager_role() -> dict[str, Any]:
-    """Return the role of the operator itself."""
-    return _cluster_role(MANAGER, permissions())
+def manager_role(*, image_pull_secrets: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the role of the operator itself.
+
+    Args:
+        image_pull_secrets: as in the operator's settings; the shipped role is for none.
+    """
+    return _cluster_role(MANAGER, permissions(image_pull_secrets=image_pull_secrets))
 
 
 def gpu_discovery_role() -> dict[str, Any]:

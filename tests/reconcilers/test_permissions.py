@@ -34,7 +34,6 @@ from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.client.errors import ForbiddenError
 from dynamo_operator.runtime.permissions import Permission
 from dynamo_operator.testing.cluster import Cluster
-from reconcilers.run import pull_secret_permission
 from tests.builders import exited
 from tests.reconcilers.conftest import Operator
 from tests.reconcilers.search import (
@@ -131,15 +130,16 @@ async def test_pull_secrets_are_read_by_name_and_only_with_a_right_of_their_own(
             cluster,
             lambda run: 'secrets "registry" is forbidden' in (run.status.execution_message or ""),
         )
-    permission = pull_secret_permission(("registry",))
-    await _grant(cluster.client, permission)
+    wider = ClusterRole.model_validate(manager_role(image_pull_secrets=("registry",)))
+    await cluster.client.apply(wider, force=True)
 
     async with operator(client=operator_client, image_pull_secrets=("registry",)):
         await the_job(cluster)
 
     secrets = {(e.verb, e.name) for e in cluster.audit.entries if e.resource == "secrets"}
     assert secrets - {("create", "registry")} == {("get", "registry")}
-    assert _rights([permission]) == {("", "secrets", "get")}
+    (rule,) = [rule for rule in wider.rules if "secrets" in rule["resources"]]
+    assert (rule["verbs"], rule["resourceNames"]) == (["get"], ["registry"])
 
 
 async def _succeed_with_open_hardware(cluster: Cluster) -> None:
@@ -198,28 +198,6 @@ async def _strip_and_see_mended(
     await cluster.client.patch(kind, child.key, {"metadata": {"labels": None}})
     await cluster.eventually(
         lambda: cluster.client.get(kind, child.key), lambda found: bool(found.labels)
-    )
-
-
-async def _grant(client: Client, permission: Permission) -> None:
-    rule = {
-        "apiGroups": [permission.group],
-        "resources": list(permission.resources),
-        "resourceNames": list(permission.names),
-        "verbs": list(permission.verbs),
-    }
-    await client.create(Role.new("pull-secrets", namespace=NAMESPACE, rules=[rule]))
-    await client.create(
-        RoleBinding.new(
-            "pull-secrets",
-            namespace=NAMESPACE,
-            roleRef={
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "Role",
-                "name": "pull-secrets",
-            },
-            subjects=[{"kind": "ServiceAccount", "name": NAME, "namespace": OPERATOR_NAMESPACE}],
-        )
     )
 
 
