@@ -292,6 +292,16 @@ class NodeAgent:
             if self._clock.monotonic() - written >= _STATUS_EVERY_SECONDS:
                 written = self._clock.monotonic()
                 await self._retry(self._register, "node status not written")
+            else:
+                await self._retry(self._stay_ready, "node not looked at")
+
+    async def _stay_ready(self) -> None:
+        """Take back what was written of the node while its Lease could not be renewed."""
+        node = await self._client.find(Node, ObjectKey("", self._options.name))
+        ready = {"type": "Ready", "status": "True"}
+        conditions = () if node is None else node.status.get("conditions") or ()
+        if not any(ready.items() <= condition.items() for condition in conditions):
+            await self._register()
 
     async def _renew_lease(self) -> None:
         key = ObjectKey(LEASE_NAMESPACE, self._options.name)

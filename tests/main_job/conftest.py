@@ -11,13 +11,9 @@ import pytest
 import pytest_asyncio
 
 from dynamo_operator.local_cluster.cluster import LocalCluster
+from tests.control_planes import CONTROL_PLANES
 from tests.main_job.real_search import RealSearch, search_twice
 from tests.main_job.stage import Stage, playhouse, scripted_images, stage
-
-CONTROL_PLANES = [
-    pytest.param("embedded", id="embedded"),
-    pytest.param("real", id="real", marks=pytest.mark.real),
-]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=CONTROL_PLANES)

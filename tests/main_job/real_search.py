@@ -22,9 +22,9 @@ from dynamo_operator.planner.install import install
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job, Pod
 from dynamo_operator.testing.polling import eventually
 from informers.objects import ObjectKey
+from tests.control_planes import ControlPlaneName
 from tests.main_job.stage import (
     NAME,
-    ControlPlaneName,
     Stage,
     is_completed,
     playhouse,

@@ -5,16 +5,13 @@ The control plane is the embedded one or a real one; everything else is the same
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
-
-import pytest
 
 from dynamo_operator.api.conditions import find_condition
 from dynamo_operator.api.planner_contract import PLANNER_COMMAND, PLANNER_USER_ID
@@ -27,8 +24,6 @@ from dynamo_operator.cli.crds import apply_crds
 from dynamo_operator.cli.local import GPU_LABELS, grant_operator, operated, operator_image
 from dynamo_operator.images import PUBLIC_PLANNER_IMAGE
 from dynamo_operator.local_cluster.cluster import ClusterOptions, LocalCluster, local_cluster
-from dynamo_operator.local_cluster.control_plane import ControlPlane
-from dynamo_operator.local_cluster.embedded_control_plane import EmbeddedControlPlane
 from dynamo_operator.local_cluster.images import ImageEnvironment, ImageMap
 from dynamo_operator.runtime.builtin_kinds import (
     ConfigMap,
@@ -41,16 +36,10 @@ from dynamo_operator.runtime.builtin_kinds import (
 )
 from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.models import KubeModel
-from dynamo_operator.testing.control_plane_binaries import (
-    ControlPlaneBinaries,
-    ControlPlaneMissingError,
-)
 from dynamo_operator.testing.polling import eventually
-from dynamo_operator.testing.real_control_plane import RealControlPlane
 from informers.objects import ObjectKey
+from tests.control_planes import ControlPlaneName, control_plane
 from tests.main_job.processes import ContainerProcesses, processes_of
-
-ControlPlaneName = Literal["embedded", "real"]
 
 NAME = "llama"
 CAUSED_KINDS: tuple[type[KubeModel], ...] = (
@@ -196,32 +185,13 @@ def is_completed(obj: Any) -> bool:
     return condition is not None and condition.status == "True"
 
 
-def control_plane(name: ControlPlaneName) -> ControlPlane:
-    """A control plane of that name, not started yet.
-
-    Raises:
-        ControlPlaneMissingError: says how to get it.
-    """
-    if name == "embedded":
-        return EmbeddedControlPlane()
-    binaries = ControlPlaneBinaries.find(os.environ, with_controllers=True)
-    return RealControlPlane.complete(binaries)
-
-
 @asynccontextmanager
 async def playhouse(
     directory: Path, images: ImageMap, name: ControlPlaneName = "embedded"
 ) -> AsyncGenerator[LocalCluster]:
-    """Run a cluster with our kinds and a node, for any number of stages one after the other.
-
-    Without its programs, the test is skipped.
-    """
-    try:
-        made = control_plane(name)
-    except ControlPlaneMissingError as error:
-        pytest.skip(f"no real control plane: {error}")
+    """Run a cluster with our kinds and a node, for any number of stages one after the other."""
     options = ClusterOptions(directory=directory, images=images, node_labels=GPU_LABELS)
-    async with local_cluster(options, made, prepare=apply_crds) as cluster:
+    async with local_cluster(options, control_plane(name), prepare=apply_crds) as cluster:
         yield cluster
 
 

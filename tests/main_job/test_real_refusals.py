@@ -14,7 +14,7 @@ from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest
 from dynamo_operator.cli.local import image_map
 from dynamo_operator.local_cluster.cluster import LocalCluster
 from dynamo_operator.planner.install import install
-from tests.main_job.conftest import CONTROL_PLANES
+from tests.control_planes import CONTROL_PLANES
 from tests.main_job.stage import NAME, is_completed, playhouse, stage
 
 pytestmark = [

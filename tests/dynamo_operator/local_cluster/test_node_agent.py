@@ -160,6 +160,22 @@ async def test_a_deleted_node_comes_back(cluster, tmp_path, monkeypatch):
     assert renewed.owner_references[0].uid == again.uid
 
 
+async def test_a_node_that_is_called_unready_says_that_it_is_ready(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr("dynamo_operator.local_cluster.node_agent._HEARTBEAT_SECONDS", 0.05)
+    key = ObjectKey("", "n1")
+
+    def is_ready(node):
+        return any(c["status"] == "True" for c in node.status.get("conditions") or ())
+
+    async with node(cluster, tmp_path):
+        await cluster.eventually(lambda: cluster.client.get(Node, key), is_ready)
+        unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+        patch = {"status": {"conditions": [unknown]}}
+        await cluster.client.patch(Node, key, patch, subresource="status")
+
+        await cluster.eventually(lambda: cluster.client.get(Node, key), is_ready)
+
+
 async def test_a_pod_runs_to_success(cluster, agent):
     pod = await start(cluster, sh("echo hi > /dev/termination-log"))
 
