@@ -10,13 +10,12 @@ from contextlib import (
     asynccontextmanager,
 )
 
-import structlog
-
 from dynamo_operator.runtime.client import codec
 from dynamo_operator.runtime.client.errors import ApiError, ClientError, TransportError
 from dynamo_operator.runtime.client.http import HttpRequest, HttpStream
 from dynamo_operator.runtime.client.rest import RestClient
 from dynamo_operator.runtime.client.statuses import is_expired
+from dynamo_operator.runtime.client.warnings_log import log_warning
 from informers.errors import ConnectionLostError, ExpiredError, ListWatchError
 from informers.events import WatchEvent
 from informers.list_watch import ListPage
@@ -24,8 +23,6 @@ from informers.objects import ResourceType
 
 LIST_TIMEOUT_SECONDS = 60.0
 LONGEST_WATCH_LINE = 64 * 1024 * 1024
-
-_log = structlog.get_logger(__name__)
 
 _JSON = "application/json"
 _METADATA_LIST = f"{_JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,{_JSON}"
@@ -132,7 +129,7 @@ class ClientListWatch:
         except codec.UnexpectedKindError as error:
             if len(lines) > 1:
                 return [event for line in lines for event in self._decode((line,))]
-            _log.warning(
+            log_warning(
                 "object of another kind skipped", resource=str(self._resource_type), kind=str(error)
             )
             return ()

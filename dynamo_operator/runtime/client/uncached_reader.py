@@ -15,6 +15,7 @@ from dynamo_operator.runtime.client.errors import (
     TransportError,
 )
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
+from dynamo_operator.runtime.client.options import ClientOptions
 from dynamo_operator.runtime.client.paths import (
     Fields,
     Labels,
@@ -25,6 +26,7 @@ from dynamo_operator.runtime.client.paths import (
 from dynamo_operator.runtime.client.reader import M
 from dynamo_operator.runtime.client.rest import DEFAULT_TIMEOUT_SECONDS, RestClient
 from dynamo_operator.runtime.selectors import KEY_FIELDS, FieldRequirement, meets, parse_fields
+from informers.list_watch import ListPage
 from informers.objects import CachedObject, ObjectKey, ResourceType
 
 Kind = type[M] | ResourceType
@@ -36,14 +38,14 @@ _PAGE_SIZE = 500
 class LiveReader:
     """A `Reader` over a RestClient; the reading half of `Client`."""
 
-    def __init__(self, rest: RestClient, default_namespace: str) -> None:
+    def __init__(self, rest: RestClient, options: ClientOptions) -> None:
         self._rest = rest
-        self._default_namespace = default_namespace
+        self._options = options
 
     @property
     def default_namespace(self) -> str:
         """Where objects without a namespace belong."""
-        return self._default_namespace
+        return self._options.namespace
 
     @overload
     async def get(self, kind: type[M], key: ObjectKey) -> M: ...
@@ -102,7 +104,7 @@ class LiveReader:
         `in (a, b)` and `notin (a, b)`. What the API server does not select by is selected here, at
         the price of fetching more.
         """
-        path = resource_path(codec.resource_type_of(kind), namespace)
+        path = resource_path(codec.resource_type_of(kind), self._scope(kind, namespace))
         requirements = parse_fields(fields)
         served = [r for r in requirements if r.is_servable]
         try:
@@ -118,6 +120,67 @@ class LiveReader:
         found.sort(key=lambda cached: cached.key)
         return cast("builtins.list[M]", [codec.decode(kind, cached.data) for cached in found])
 
+    @overload
+    def pages(
+        self,
+        kind: type[M],
+        *,
+        namespace: str = "",
+        labels: Labels = None,
+        fields: Fields = None,
+        limit: int = 500,
+    ) -> AsyncIterator[builtins.list[M]]: ...
+    @overload
+    def pages(
+        self,
+        kind: ResourceType,
+        *,
+        namespace: str = "",
+        labels: Labels = None,
+        fields: Fields = None,
+        limit: int = 500,
+    ) -> AsyncIterator[builtins.list[dict[str, Any]]]: ...
+    async def pages(
+        self,
+        kind: Kind[M],
+        *,
+        namespace: str = "",
+        labels: Labels = None,
+        fields: Fields = None,
+        limit: int = 500,
+    ) -> AsyncIterator[builtins.list[M]] | AsyncIterator[builtins.list[dict[str, Any]]]:
+        """Yield the objects that match page by page, each fetched when it is asked for.
+
+        Args:
+            kind: their type.
+            namespace: only there; empty for all.
+            labels: a label selector.
+            fields: a field selector; `=` and `!=` only, on fields that the server selects by.
+            limit: the most objects of a page.
+
+        Raises:
+            GoneError: the next page was asked for so late that the list is no longer known.
+        """
+        path = resource_path(codec.resource_type_of(kind), self._scope(kind, namespace))
+        selectors, token = selector_query(labels, fields), ""
+        while True:
+            page = await self._page(path, selectors, limit=limit, token=token)
+            yield cast("Any", [codec.decode(kind, cached.data) for cached in page.items])
+            token = page.continue_token
+            if not token:
+                return
+
+    async def get_subresource(
+        self, kind: Kind[M], key: ObjectKey, subresource: str
+    ) -> dict[str, Any]:
+        """Return a subresource that is an object of its own, e.g. `scale`, as plain JSON.
+
+        Raises:
+            NotFoundError: there is no such object, or it has no such subresource.
+        """
+        path = object_path(codec.resource_type_of(kind), self._placed(kind, key), subresource)
+        return plain_of("GET", path, await self.request("GET", path))
+
     async def _list_all(self, path: str, selectors: Query) -> builtins.list[CachedObject]:
         try:
             return await self._list_pages(path, selectors, limit=_PAGE_SIZE)
@@ -131,20 +194,23 @@ class LiveReader:
         found: builtins.list[CachedObject] = []
         token = ""
         while True:
-            query = [*selectors]
-            if limit:
-                query.append(("limit", str(limit)))
-            if token:
-                query.append(("continue", token))
-            response = await self.request("GET", path, query=query)
-            try:
-                page = codec.decode_list(response.body)
-            except codec.MalformedJsonError as error:
-                raise TransportError(f"GET {path}: {error}") from None
+            page = await self._page(path, selectors, limit=limit, token=token)
             found += page.items
             token = page.continue_token
             if not token:
                 return found
+
+    async def _page(self, path: str, selectors: Query, *, limit: int, token: str) -> ListPage:
+        query = [*selectors]
+        if limit:
+            query.append(("limit", str(limit)))
+        if token:
+            query.append(("continue", token))
+        response = await self.request("GET", path, query=query)
+        try:
+            return codec.decode_list(response.body)
+        except codec.MalformedJsonError as error:
+            raise TransportError(f"GET {path}: {error}") from None
 
     async def request(
         self,
@@ -186,20 +252,47 @@ class LiveReader:
             yield stream.chunks()
 
     def _placed(self, kind: Kind[M], key: ObjectKey) -> ObjectKey:
-        if codec.resource_type_of(kind).namespaced and not key.namespace:
-            return ObjectKey(self._default_namespace, key.name)
-        return key
+        """Return the key with the namespace that the object belongs in."""
+        if not codec.resource_type_of(kind).namespaced:
+            return key
+        self._check_namespace(kind, key.namespace)
+        return key if key.namespace else ObjectKey(self._options.namespace, key.name)
+
+    def _scope(self, kind: Kind[M], namespace: str) -> str:
+        """Return the namespace to look for objects in, "" for all."""
+        if not self._options.confined or not codec.resource_type_of(kind).namespaced:
+            return namespace
+        self._check_namespace(kind, namespace)
+        return self._options.namespace
+
+    def _check_namespace(self, kind: Kind[M], namespace: str) -> None:
+        if self._options.confined and namespace not in ("", self._options.namespace):
+            raise ValueError(
+                f"{codec.resource_type_of(kind)}: namespace {namespace!r} is not that of this "
+                f"client, {self._options.namespace!r}"
+            )
 
 
 class UncachedReader(LiveReader):
     """The live reads of a client, without its writes."""
 
     def __init__(self, client: LiveReader) -> None:
-        super().__init__(client._rest, client._default_namespace)  # noqa: SLF001 - its own base
+        super().__init__(client._rest, client._options)  # noqa: SLF001 - its own base
 
 
 def _text(requirements: Sequence[FieldRequirement]) -> str:
     return ",".join(str(requirement) for requirement in requirements)
+
+
+def plain_of(method: str, path: str, response: HttpResponse) -> dict[str, Any]:
+    """Return the JSON object that an answer holds."""
+    try:
+        document = codec.decode_json(response.body)
+    except codec.MalformedJsonError as error:
+        raise TransportError(f"{method} {path}: answered with {error}") from None
+    if not isinstance(document, dict):
+        raise TransportError(f"{method} {path}: answered with no JSON object")
+    return document
 
 
 def _decoded(kind: Kind[M], method: str, path: str, response: HttpResponse) -> M | dict[str, Any]:

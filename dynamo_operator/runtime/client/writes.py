@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel
 
 from dynamo_operator.runtime.client import codec
+from dynamo_operator.runtime.client.errors import (
+    ClientError,
+    ServerError,
+    TransportError,
+    UnknownOutcomeError,
+)
 from dynamo_operator.runtime.client.generated_models import GeneratedStruct, is_generated
 from dynamo_operator.runtime.client.reader import M
 from dynamo_operator.runtime.client.uncached_reader import Kind
@@ -27,12 +33,13 @@ class PatchType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write that the server took: what a cache must see before it is up to date.
+    """A write that the server took, or may have taken: what a cache must see to be up to date.
 
     `resource_version` is the object's after the write. After a delete it is set only if the object
     is still there (finalizers, grace period); `deleted_uid` then names the deleted instance, as it
     does when the object is gone ("" where the server did not say). `stored` is the object after the
-    write, None when it is gone.
+    write, None when it is gone. `in_doubt` says that no answer told whether the write was taken;
+    nothing but the key is known then, and of a generated name not even that.
     """
 
     resource_type: ResourceType
@@ -40,10 +47,21 @@ class Write:
     resource_version: str = ""
     deleted: bool = False
     deleted_uid: str = ""
+    in_doubt: bool = False
     stored: CachedObject | None = field(default=None, compare=False, repr=False)
 
 
 WriteObserver = Callable[[Write], None]
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+
+def may_have_happened(error: BaseException) -> bool:
+    """Whether a write that ended in this error, or was cancelled, may have been taken."""
+    if isinstance(error, TransportError):
+        return error.sent
+    if isinstance(error, ClientError):
+        return isinstance(error, UnknownOutcomeError | ServerError)
+    return True
 
 
 def identity_of(kind: Kind[M]) -> dict[str, str]:
@@ -94,6 +112,37 @@ def _generated_dict(obj: object) -> dict[str, Any]:
     from dynamo_operator.runtime.client import kubernetes_asyncio_bridge as bridge
 
     return bridge.to_dict(obj)
+
+
+def delete_options(
+    uid: str | None = None,
+    resource_version: str | None = None,
+    propagation: Propagation | None = None,
+    grace_period_seconds: int | None = None,
+    *,
+    dry_run: bool,
+) -> dict[str, Any]:
+    """Return the body of a delete."""
+    preconditions = {"uid": uid, "resourceVersion": resource_version}
+    preconditions = {name: value for name, value in preconditions.items() if value is not None}
+    wanted = {
+        "preconditions": preconditions or None,
+        "propagationPolicy": propagation,
+        "gracePeriodSeconds": grace_period_seconds,
+        "dryRun": ["All"] if dry_run else None,
+    }
+    options = {name: value for name, value in wanted.items() if value is not None}
+    return {"apiVersion": "v1", "kind": "DeleteOptions", **options}
+
+
+def deletions_of(resource_type: ResourceType, body: bytes) -> Iterator[Write]:
+    """Yield what the deletion of many, answered with `body`, means: one write for each."""
+    try:
+        page = codec.decode_list(body)
+    except codec.MalformedJsonError:
+        return  # a Status: the server does not say which ones
+    for item in page.items:
+        yield deletion_of(resource_type, item.key, item.data, item.uid)
 
 
 def deletion_of(resource_type: ResourceType, key: ObjectKey, body: bytes, uid: str) -> Write:

@@ -1,0 +1,10 @@
+"""Warnings that the client logs; programs that use it alone load no logging library before one."""
+
+from __future__ import annotations
+
+
+def log_warning(event: str, **fields: object) -> None:
+    """Log a fact that deserves a look."""
+    import structlog
+
+    structlog.get_logger("dynamo_operator.runtime.client").warning(event, **fields)
