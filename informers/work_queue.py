@@ -158,6 +158,11 @@ class WorkQueue(Generic[K]):
         self._turns = 0
         self._shut_down = False
 
+    @property
+    def is_shut_down(self) -> bool:
+        """Whether there will be no more items."""
+        return self._shut_down
+
     def __len__(self) -> int:
         """Count the ready items."""
         return sum(len(level) for level in self._levels.values())

@@ -105,6 +105,17 @@ class ReconcileLoop:
                 await self._queue.wait_drained()
 
     async def _work(self) -> None:
+        try:
+            await self._take_and_attempt()
+        except asyncio.CancelledError:
+            if not self._queue.is_shut_down:
+                # A task group takes a cancelled task for one that ended.
+                raise RuntimeError(
+                    f"controller {self._name!r}: a worker was cancelled from outside"
+                ) from None
+            raise
+
+    async def _take_and_attempt(self) -> None:
         while True:
             try:
                 item = await self._queue.get()

@@ -30,10 +30,16 @@ class Poll:
     priority: int = Priority.LOW
 
     async def run(self, queue: WorkQueue[ObjectKey]) -> None:
-        """Queue all keys, again and again, until cancelled."""
+        """Queue all keys, again and again, until the queue is shut down and this cancelled."""
         while True:
             stretch = self.random.uniform(1 - _POLL_JITTER, 1 + _POLL_JITTER)
-            await asyncio.sleep(self.every_seconds * stretch)
+            try:
+                await asyncio.sleep(self.every_seconds * stretch)
+            except asyncio.CancelledError:
+                if not queue.is_shut_down:
+                    # A task group takes a cancelled task for one that ended.
+                    raise RuntimeError("the poller was cancelled from outside") from None
+                raise
             for cache in self.caches:
                 for key in cache.informer.lister.keys():  # noqa: SIM118 - a Lister is no dict
                     queue.add(key, priority=self.priority, trigger=_POLL)
@@ -67,6 +73,11 @@ class RunningController:
         self._task: asyncio.Task[object] | None = None
         self._ended = asyncio.Event()
         self._is_stopped = False
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was asked to stop."""
+        return self._is_stopped
 
     @property
     def is_stopped(self) -> bool:
