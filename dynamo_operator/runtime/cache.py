@@ -386,7 +386,9 @@ class Cache:
             watch_list_support=self._watch_list_support,
             fail_when_forbidden=self._fail_when_forbidden,
         )
-        return TypeCache(scope, informer, reporter, self._metrics, self._own_write_timeout)
+        return TypeCache(
+            scope, informer, reporter, self._metrics, self._clock, self._own_write_timeout
+        )
 
     def _start(self, cache: TypeCache) -> None:
         if self._group is not None:
@@ -397,6 +399,11 @@ class Cache:
     async def _run(self, cache: TypeCache) -> None:
         try:
             await cache.informer.run()
+        except asyncio.CancelledError:
+            if self._group is not None and cache in self._each():
+                # A task group takes a cancelled task for one that ended.
+                raise RuntimeError(f"informer {cache.scope}: was cancelled from outside") from None
+            raise
         except InformerFailedError as error:
             users = [d for d in self._declarations if cache in tuple(d)]
             if not all(declaration.optional for declaration in users):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
+from informers.clock import Clock
 from informers.objects import ObjectKey
 from informers.resource_versions import is_at_least
 from informers.store import Lister
@@ -13,15 +15,23 @@ OwnerKey = tuple[str, str, ObjectKey]
 """API group, kind and key of the object whose reconcile has to wait for a write."""
 
 
+DOUBT_SECONDS: Final = 60.0
+"""How long the server may still be at work on a write whose answer did not come."""
+
+
 @dataclass(slots=True)
 class PendingWrite:
-    """The newest writes to one object; `overdue` once somebody waited for them in vain."""
+    """The newest writes to one object; `overdue` once somebody waited for them in vain.
+
+    Until `in_doubt_until` nobody knows what came of one of them, so there is nothing to wait for.
+    """
 
     key: ObjectKey
     resource_version: str = ""
     deleted_uid: str = ""
     owners: dict[OwnerKey, None] = field(default_factory=dict)
     overdue: bool = False
+    in_doubt_until: float = 0.0
 
 
 class OwnWrites:
@@ -29,11 +39,14 @@ class OwnWrites:
 
     A write is pending until the informer's resource version reaches the written one, or the object
     itself shows it; a deletion until the object of that UID is gone. Versions grow with time in one
-    resource type, so an entry also ends when somebody else deletes or recreates the object.
+    resource type, so an entry also ends when somebody else deletes or recreates the object. A write
+    in doubt is pending, and overdue from the beginning, for as long as the server may still take
+    it: the API server alone knows what there is.
     """
 
-    def __init__(self, lister: Lister) -> None:
+    def __init__(self, lister: Lister, clock: Clock) -> None:
         self._lister = lister
+        self._clock = clock
         self._pending: dict[ObjectKey, PendingWrite] = {}
         self._by_owner: dict[OwnerKey, dict[ObjectKey, None]] = {}
 
@@ -52,6 +65,12 @@ class OwnWrites:
         """Record that the object of that key and UID was deleted."""
         self._record(key, owners).deleted_uid = uid
         self.settle()
+
+    def doubted(self, key: ObjectKey, owners: Iterable[OwnerKey]) -> None:
+        """Record that a write of that key may have been taken; an empty name is any name."""
+        pending = self._record(key, owners)
+        pending.overdue = True
+        pending.in_doubt_until = self._clock.monotonic() + DOUBT_SECONDS
 
     def pending(self, key: ObjectKey) -> PendingWrite | None:
         """Return the write to that key that is not visible yet."""
@@ -89,13 +108,15 @@ class OwnWrites:
         pending = self.pending(key)
         if pending is None:
             pending = self._pending[key] = PendingWrite(key)
-        pending.overdue = False
+        pending.overdue = pending.in_doubt_until > self._clock.monotonic()
         for owner in owners:
             pending.owners[owner] = None
             self._by_owner.setdefault(owner, {})[key] = None
         return pending
 
     def _is_visible(self, pending: PendingWrite) -> bool:
+        if pending.in_doubt_until > self._clock.monotonic():
+            return False
         wanted, deleted_uid = pending.resource_version, pending.deleted_uid
         if wanted and not self._lister.has_seen(pending.key, wanted):
             return False

@@ -19,6 +19,7 @@ from dynamo_operator.runtime.selectors import (
     names_match,
     server_field_text,
 )
+from informers.clock import Clock
 from informers.errors import InformerError
 from informers.events import ObjectEvent
 from informers.indexers import BY_NAMESPACE, BY_OWNER_UID, Index
@@ -88,6 +89,7 @@ class TypeCache:
         informer: SharedInformer,
         reporter: InformerReporter,
         metrics: Metrics,
+        clock: Clock,
         own_write_timeout_seconds: float,
     ) -> None:
         self.scope = scope
@@ -95,7 +97,7 @@ class TypeCache:
         self.users = 0
         """How many declarations need it; without any it stops."""
         self._reporter = reporter
-        self._own_writes = OwnWrites(informer.lister)
+        self._own_writes = OwnWrites(informer.lister, clock)
         self._metrics = metrics
         self._timeout = own_write_timeout_seconds
         self._indexes: dict[str, Index] = {}
@@ -140,6 +142,9 @@ class TypeCache:
     def wrote(self, write: Write, owners: Sequence[OwnerKey]) -> None:
         """Record a write that the informer will show."""
         cached = self.informer.lister.find(write.key)
+        if write.in_doubt:
+            self._own_writes.doubted(write.key, owners)
+            return
         known = cached is not None or self._own_writes.pending(write.key) is not None
         shown = write.stored is not None and self.scope.covers(write.stored)
         if self.scope.is_selective and not known and not shown:

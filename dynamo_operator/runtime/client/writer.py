@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast, overload
 
 from pydantic import BaseModel
@@ -36,6 +37,7 @@ from dynamo_operator.runtime.client.writes import (
     identity_of,
     key_of,
     key_of_object,
+    may_have_happened,
     plain_status,
 )
 from dynamo_operator.runtime.models import KubeModel
@@ -93,7 +95,8 @@ class Writer(LiveReader):
         namespace = self._own(write_kind, body, owner)
         path = resource_path(codec.resource_type_of(write_kind), namespace)
         query = self._write_query(dry_run=dry_run)
-        return await self._write(write_kind, "POST", path, query, body)
+        key = ObjectKey(namespace, body["metadata"].get("name") or "")
+        return await self._write(write_kind, key, "POST", path, query, body)
 
     @overload
     async def apply(
@@ -241,7 +244,8 @@ class Writer(LiveReader):
         write_kind, body = body_of(obj, kind)
         key = self._placed(write_kind, key_of(body))
         path = object_path(codec.resource_type_of(write_kind), key, subresource)
-        return await self._write(write_kind, "PUT", path, self._write_query(dry_run=dry_run), body)
+        query = self._write_query(dry_run=dry_run)
+        return await self._write(write_kind, key, "PUT", path, query, body)
 
     @overload
     async def patch(
@@ -289,7 +293,8 @@ class Writer(LiveReader):
             raise ValueError("a JSON patch is a list of operations, any other patch an object")
         path = object_path(codec.resource_type_of(kind), self._placed(kind, key), subresource)
         query = self._write_query(dry_run=dry_run)
-        return await self._write(kind, "PATCH", path, query, patch, content_type=patch_type.value)
+        content_type = patch_type.value
+        return await self._write(kind, key, "PATCH", path, query, patch, content_type=content_type)
 
     async def delete(
         self,
@@ -323,7 +328,8 @@ class Writer(LiveReader):
         options = delete_options(
             uid, resource_version, propagation, grace_period_seconds, dry_run=dry_run
         )
-        response = await self.request("DELETE", path, body=codec.encode(options))
+        with self._noting_doubt(resource_type, key, dry_run=dry_run):
+            response = await self.request("DELETE", path, body=codec.encode(options))
         if not dry_run:
             self._told(deletion_of(resource_type, key, response.body, uid or ""))
 
@@ -357,9 +363,10 @@ class Writer(LiveReader):
         options = delete_options(
             propagation=propagation, grace_period_seconds=grace_period_seconds, dry_run=dry_run
         )
-        response = await self.request(
-            "DELETE", path, query=selector_query(labels, fields), body=codec.encode(options)
-        )
+        with self._noting_doubt(resource_type, ObjectKey(namespace, ""), dry_run=dry_run):
+            response = await self.request(
+                "DELETE", path, query=selector_query(labels, fields), body=codec.encode(options)
+            )
         if not dry_run:
             for write in deletions_of(resource_type, response.body):
                 self._told(write)
@@ -425,14 +432,16 @@ class Writer(LiveReader):
         force: bool,
         dry_run: bool = False,
     ) -> M | dict[str, Any]:
-        path = object_path(codec.resource_type_of(kind), self._placed(kind, key), subresource)
+        key = self._placed(kind, key)
+        path = object_path(codec.resource_type_of(kind), key, subresource)
         query = self._write_query(dry_run=dry_run, field_manager=field_manager, strict=True)
         query.append(("force", "true" if force else "false"))
-        return await self._write(kind, "PATCH", path, query, body, content_type=_APPLY)
+        return await self._write(kind, key, "PATCH", path, query, body, content_type=_APPLY)
 
     async def _write(
         self,
         kind: Kind[M],
+        key: ObjectKey,
         method: str,
         path: str,
         query: Query,
@@ -441,18 +450,31 @@ class Writer(LiveReader):
         content_type: str = "application/json",
     ) -> M | dict[str, Any]:
         data = codec.encode(body)
-        response = await self.request(
-            method, path, query=query, body=data, content_type=content_type
-        )
         resource_type = codec.resource_type_of(kind)
+        with self._noting_doubt(resource_type, key, dry_run=_DRY_RUN in query):
+            response = await self.request(
+                method, path, query=query, body=data, content_type=content_type
+            )
+            try:
+                stored = codec.decode_cached(response.body)
+                if _DRY_RUN not in query and stored.key.name:
+                    version = stored.resource_version
+                    self._told(Write(resource_type, stored.key, version, stored=stored))
+                return codec.decode(kind, response.body)
+            except codec.MalformedJsonError as error:
+                raise UnknownOutcomeError(f"{method} {path}: answered with {error}") from None
+
+    @contextmanager
+    def _noting_doubt(
+        self, resource_type: ResourceType, key: ObjectKey, *, dry_run: bool
+    ) -> Iterator[None]:
+        """Tell the observers of a write that ends, or is cancelled, without a clear answer."""
         try:
-            stored = codec.decode_cached(response.body)
-            if _DRY_RUN not in query and stored.key.name:
-                version = stored.resource_version
-                self._told(Write(resource_type, stored.key, version, stored=stored))
-            return codec.decode(kind, response.body)
-        except codec.MalformedJsonError as error:
-            raise UnknownOutcomeError(f"{method} {path}: answered with {error}") from None
+            yield
+        except BaseException as error:
+            if not dry_run and may_have_happened(error):
+                self._told(Write(resource_type, key, in_doubt=True))
+            raise
 
     def _told(self, write: Write) -> None:
         for observer in self._options.write_observers:

@@ -583,6 +583,37 @@ async def test_a_recreated_object_is_not_taken_for_the_one_that_was_deleted(clus
     assert found.uid == second.uid != first.uid
 
 
+@pytest.mark.parametrize("fault", ["POST", "hang POST"], ids=["answer-lost", "timed-out"])
+async def test_what_may_have_been_created_is_looked_for_on_the_server(cluster, fault):
+    transport = HeldWatches(cluster, "configmaps")
+    controller = Controller(
+        Widget, owns=[ConfigMap], reconciler=Adopter, reconcile_timeout_seconds=10
+    )
+    transport.loses.append(fault)
+    async with cluster.manager(controller, client=transport.client) as manager:
+        transport.hold()  # what was created does not show for long
+        await cluster.client.create(widget("a"))
+        await asyncio.sleep(30)
+        assert transport.count("GET /api/v1/configmaps") >= 1
+        transport.release()
+        await asyncio.sleep(60)
+        before = transport.count("GET")
+        await manager.reader.list(ConfigMap)
+
+    assert len(await cluster.client.list(ConfigMap, namespace="default")) == 1
+    assert transport.count("GET") == before
+
+
+async def test_a_refused_write_leaves_no_doubt(held):
+    with pytest.raises(NotFoundError):
+        await held.manager.client.patch(Widget, key("nobody"), {"spec": {}})
+    with pytest.raises(NotFoundError):
+        await held.manager.client.delete(Widget, key("nobody"))
+
+    assert await held.manager.reader.list(Widget) == []
+    assert held.count("GET") == 0
+
+
 # Selecting by fields
 
 

@@ -1,6 +1,7 @@
 import pytest
 
 from dynamo_operator.runtime.own_writes import OwnWrites
+from informers.clock import SystemClock
 from informers.events import WatchEvent, WatchEventType
 from informers.objects import ObjectKey
 from informers.store import Store
@@ -10,11 +11,19 @@ KEY = ObjectKey("lab", "a")
 OWNER = ("lab.test", "Widget", ObjectKey("lab", "w"))
 
 
+class Clock(SystemClock):
+    seconds = 0.0
+
+    def monotonic(self):
+        return self.seconds
+
+
 class World:
     def __init__(self):
         self.store = Store()
         self.store.replace([], "10")
-        self.writes = OwnWrites(self.store.lister)
+        self.clock = Clock()
+        self.writes = OwnWrites(self.store.lister, self.clock)
 
     def sees(self, event_type, obj):
         self.store.apply(WatchEvent(WatchEventType(event_type), obj))
@@ -102,3 +111,23 @@ def test_a_write_that_changed_nothing_is_not_pending(world):
     world.writes.wrote(KEY, "10", [OWNER])
 
     assert len(world.writes) == 0
+
+
+def test_a_write_in_doubt_is_pending_for_as_long_as_the_server_may_still_take_it(world):
+    world.writes.doubted(KEY, [OWNER])
+    pending = world.writes.pending(KEY)
+    assert pending is not None
+    assert pending.overdue
+
+    world.sees("ADDED", cached(version=12))
+    assert world.pending == ["lab/a"]
+    world.clock.seconds = 61
+    assert world.pending == []
+
+
+def test_a_write_in_doubt_of_a_generated_name_concerns_the_whole_namespace(world):
+    world.writes.doubted(ObjectKey("lab", ""), [OWNER])
+
+    assert len(world.writes.pending_in("lab")) == len(world.writes.pending_in("")) == 1
+    assert world.writes.pending_in("kit") == []
+    assert world.writes.pending(KEY) is None

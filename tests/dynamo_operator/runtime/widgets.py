@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dynamo_operator.runtime.client.client import Client
+from dynamo_operator.runtime.client.errors import TransportError
 from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.testing.cluster import Cluster
 from dynamo_operator.testing.in_process_transport import InProcessTransport
@@ -69,6 +70,8 @@ class HeldWatches:
         self._flowing.set()
         self.requests: list[str] = []
         self.queries: list[dict[str, str]] = []
+        self.loses: list[str] = []
+        """Methods of which the next answer is lost, or never comes (`hang METHOD`)."""
         self.client = Client.over(self, clock=cluster.clock, random=cluster.random)
 
     def hold(self) -> None:
@@ -87,7 +90,14 @@ class HeldWatches:
 
     async def send(self, request: Any, *, timeout_seconds: float) -> Any:
         self._log(request)
-        return await self._transport.send(request, timeout_seconds=timeout_seconds)
+        answer = await self._transport.send(request, timeout_seconds=timeout_seconds)
+        if request.method in self.loses:
+            self.loses.remove(request.method)
+            raise TransportError("connection reset")
+        if f"hang {request.method}" in self.loses:
+            self.loses.remove(f"hang {request.method}")
+            await asyncio.Event().wait()
+        return answer
 
     @asynccontextmanager
     async def stream(self, request: Any):
