@@ -12,13 +12,23 @@ class ObjectKey(NamedTuple):
 
     This is the work queue's item (controller-runtime's `reconcile.Request`). It is hashed many
     times for each event, which a tuple does in C.
+
+    `cluster` tells the clusters of a controller of several apart; it is empty for the cluster of
+    whoever is asked, and no reader or client takes another.
     """
 
     namespace: str
     name: str
+    cluster: str = ""
+
+    @property
+    def local(self) -> ObjectKey:
+        """The key as its own cluster knows it."""
+        return ObjectKey(self.namespace, self.name) if self.cluster else self
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        text = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.cluster}:{text}" if self.cluster else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.runtime.owner_references import controller_reference
+
+if TYPE_CHECKING:
+    from dynamo_operator.runtime.client.client import Client
+
+M = TypeVar("M", bound=KubeModel)
 
 # Lists whose items the API merges by key; all others are taken as a whole.
 _MERGE_KEYS: Mapping[str, tuple[str, ...]] = {
@@ -71,6 +76,30 @@ def matches(
     if not _holds(live, desired, "", in_quantity=False):
         return False
     return not field_manager or not _owns_more(live, desired, field_manager)
+
+
+async def ensure(
+    client: Client,
+    desired: M,
+    *,
+    live: M | None,
+    owner: KubeModel | None = None,
+    force: bool = True,
+) -> M:
+    """Apply what is desired unless it is there; return the object as it is then.
+
+    Args:
+        client: applies under its field manager.
+        desired: the fields to own, built with `new`.
+        live: the object as read, None when there is none. The very same is returned when nothing
+            had to be written. Only that instance is written to: ConflictError for a successor.
+        owner: the object that becomes its controller.
+        force: take fields over from other managers instead of raising ConflictError.
+    """
+    if live is not None and matches(live, desired, owner=owner, field_manager=client.field_manager):
+        return live
+    uid = live.uid if live is not None else None
+    return await client.apply(desired, owner=owner, uid=uid, force=force)
 
 
 def parse_quantity(value: Any) -> Decimal | None:

@@ -10,7 +10,7 @@ from dynamo_operator.runtime.cache import Cache
 from dynamo_operator.runtime.client import codec
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.errors import NotFoundError
-from dynamo_operator.runtime.client.paths import Fields, Labels
+from dynamo_operator.runtime.client.paths import Fields, Labels, refuse_other_cluster
 from dynamo_operator.runtime.client.reader import M
 from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.runtime.selectors import (
@@ -229,6 +229,7 @@ class CachedReader:
         return list((await list_watch.list()).items)
 
     def _placed(self, resource_type: ResourceType, key: ObjectKey) -> ObjectKey:
+        refuse_other_cluster(key)
         if resource_type.namespaced and not key.namespace:
             return ObjectKey(self._client.default_namespace, key.name)
         return key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from dynamo_operator.runtime.client import Client, ConflictError, NotFoundError
@@ -51,6 +52,40 @@ async def remove_finalizer(client: Client, obj: M, finalizer: str) -> None:
                 obj = await _same_instance(client, obj)
     except NotFoundError:
         return
+
+
+async def finalize(
+    client: Client, obj: M, cleanups: Mapping[str, Callable[[M], Awaitable[None]]]
+) -> M | None:
+    """Keep an object's finalizers while it lives, and run their cleanups once it is being deleted.
+
+    Args:
+        client: writes the finalizers.
+        obj: as read.
+        cleanups: by finalizer; each has to be safe to repeat. A finalizer is removed when its
+            cleanup returns.
+
+    Returns:
+        The object with all finalizers, or None when it is being deleted: nothing else is to be done
+        for it then.
+
+    Raises:
+        ExceptionGroup: cleanups failed; the others were run all the same.
+    """
+    if not obj.is_deleting:
+        for finalizer in cleanups:
+            obj = await ensure_finalizer(client, obj, finalizer)
+        return obj
+    errors: list[Exception] = []
+    for finalizer in [name for name in obj.metadata.finalizers if name in cleanups]:
+        try:
+            await cleanups[finalizer](obj)
+            await remove_finalizer(client, obj, finalizer)
+        except Exception as error:  # noqa: BLE001 - one cleanup must not keep the others from it
+            errors.append(error)
+    if errors:
+        raise ExceptionGroup(f"{obj.resource_type} {obj.key}: not cleaned up", errors)
+    return None
 
 
 async def _write(client: Client, obj: M, finalizers: list[str]) -> M:

@@ -13,6 +13,7 @@ from informers.objects import ObjectKey
 LOG_KEYS = (
     "controller",
     "kind",
+    "cluster",
     "namespace",
     "name",
     "reconcile_id",
@@ -33,7 +34,11 @@ def current_reconcile_id() -> str:
 def reconcile_log_context(
     *, controller: str, kind: str, key: ObjectKey, reconcile_id: str, trigger: str, attempt: int
 ) -> Iterator[None]:
-    """Bind the keys of one reconcile attempt to every log line written inside."""
+    """Bind the keys of one reconcile attempt to every log line written inside.
+
+    A cluster is bound only where the key names one.
+    """
+    cluster = {"cluster": key.cluster} if key.cluster else {}
     tokens = bind_contextvars(
         controller=controller,
         kind=kind,
@@ -42,6 +47,7 @@ def reconcile_log_context(
         reconcile_id=reconcile_id,
         trigger=trigger,
         attempt=attempt,
+        **cluster,
     )
     token = _reconcile_id.set(reconcile_id)
     try:

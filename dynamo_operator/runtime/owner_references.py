@@ -14,6 +14,18 @@ class OwnershipError(ValueError):
 
 def controller_reference(owner: KubeModel) -> dict[str, Any]:
     """Return the JSON of the reference that makes `owner` the controller of an object."""
+    return {**owner_reference(owner), "controller": True, "blockOwnerDeletion": True}
+
+
+def owner_reference(owner: KubeModel) -> dict[str, Any]:
+    """Return the JSON of a reference to one owner of several, none of them the controller.
+
+    An object that is applied with it in `metadata.ownerReferences` gets it beside those of others,
+    and loses it when it is applied without.
+
+    Raises:
+        OwnershipError: the owner is not stored.
+    """
     resource_type = owner.resource_type
     if not owner.uid:
         raise OwnershipError(f"{resource_type} {owner.key} has no UID: only a stored object owns")
@@ -22,8 +34,6 @@ def controller_reference(owner: KubeModel) -> dict[str, Any]:
         "kind": resource_type.kind,
         "name": owner.key.name,
         "uid": owner.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
     }
 
 
@@ -69,3 +79,8 @@ def is_controlled_by(obj: KubeModel, owner: KubeModel) -> bool:
     """Whether `owner`, that very instance, is the controller of `obj`."""
     reference: OwnerReference | None = controller_ref(obj)
     return reference is not None and bool(owner.uid) and reference.uid == owner.uid
+
+
+def is_owned_by(obj: KubeModel, owner: KubeModel) -> bool:
+    """Whether `owner`, that very instance, is among the owners of `obj`."""
+    return bool(owner.uid) and any(r.uid == owner.uid for r in obj.owner_references)

@@ -112,6 +112,8 @@ class InformerSource:
         informer: who runs it also stops it.
         enqueue: from a change to keys.
         predicates: which changes matter; all of them must pass.
+        cluster: of the informer; its keys then name it. The reconciler reads `key.local` from that
+            cluster.
     """
 
     def __init__(
@@ -120,9 +122,10 @@ class InformerSource:
         *,
         enqueue: Enqueue = enqueue_self,
         predicates: Sequence[Predicate] = (),
+        cluster: str = "",
     ) -> None:
         self._informer = informer
-        self._enqueue = enqueue
+        self._enqueue = _in_cluster(enqueue, cluster) if cluster else enqueue
         self._predicates = tuple(predicates)
         self._registrations: list[tuple[KeySink, HandlerRegistration]] = []
 
@@ -143,6 +146,10 @@ class InformerSource:
     async def wait_synced(self) -> None:
         """Wait until the informer's first list was sent."""
         await self._informer.wait_synced()
+
+
+def _in_cluster(enqueue: Enqueue, cluster: str) -> Enqueue:
+    return lambda event: [key._replace(cluster=cluster) for key in enqueue(event)]
 
 
 def enqueue_handler(

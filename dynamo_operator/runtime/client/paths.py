@@ -29,10 +29,24 @@ def resource_path(resource_type: ResourceType, namespace: str = "", *suffix: str
 
 def object_path(resource_type: ResourceType, key: ObjectKey, subresource: str = "") -> str:
     """Return the path of an object or of its subresource."""
+    refuse_other_cluster(key)
     if resource_type.namespaced and not key.namespace:
         raise ValueError(f"{resource_type} {key}: a namespaced kind needs a namespace")
     suffix = (key.name, *subresource.split("/")) if subresource else (key.name,)
     return resource_path(resource_type, key.namespace, *suffix)
+
+
+def refuse_other_cluster(key: ObjectKey) -> None:
+    """Refuse a key of a named cluster: whoever is asked knows one cluster, and not by name.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if key.cluster:
+        raise ValueError(
+            f"{key}: is an object of cluster {key.cluster!r}: ask that cluster's reader or client, "
+            "for key.local"
+        )
 
 
 def selector_query(labels: Labels, fields: Fields) -> list[tuple[str, str]]:

@@ -3,9 +3,12 @@ from typing import Any
 
 import pytest
 
-from dynamo_operator.runtime.apply import matches, parse_quantity
+from dynamo_operator.runtime.apply import ensure, matches, parse_quantity
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job
+from dynamo_operator.runtime.client.errors import ConflictError
 from dynamo_operator.runtime.owner_references import controller_reference
+from dynamo_operator.testing.cluster import Cluster
+from informers.objects import ObjectKey
 
 CONTAINER = {
     "name": "main",
@@ -207,3 +210,25 @@ def test_quantities_of_the_same_size_are_equal(text, other):
 @pytest.mark.parametrize("text", ["", "a", "1Q", "Gi", "1 Gi x", None, True, [], "nan", "inf"])
 def test_what_is_no_quantity_is_none(text):
     assert parse_quantity(text) is None
+
+
+@pytest.mark.virtual_time
+async def test_what_is_desired_is_applied_once_and_repaired_when_it_drifts():
+    async with Cluster.start() as cluster:
+        client = cluster.client.with_field_manager("me")
+        key = ObjectKey("default", "a")
+
+        def desired():
+            return ConfigMap.new("a", namespace="default", data={"k": "v"})
+
+        made = await ensure(client, desired(), live=None)
+        assert await ensure(client, desired(), live=made) is made
+        await cluster.client.patch(ConfigMap, key, {"data": {"k": "other", "more": "1"}})
+        drifted = await client.get(ConfigMap, key)
+        repaired = await ensure(client, desired(), live=drifted)
+        assert repaired.data == {"k": "v", "more": "1"}
+
+        await client.delete(ConfigMap, key)
+        await client.create(ConfigMap.new("a", namespace="default"))
+        with pytest.raises(ConflictError):
+            await ensure(client, desired(), live=drifted)

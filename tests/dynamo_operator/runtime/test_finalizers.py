@@ -4,8 +4,10 @@ import pytest
 
 from dynamo_operator.runtime.builtin_kinds import ConfigMap
 from dynamo_operator.runtime.client import Client, ConflictError, NotFoundError
-from dynamo_operator.runtime.finalizers import ensure_finalizer, remove_finalizer
+from dynamo_operator.runtime.finalizers import ensure_finalizer, finalize, remove_finalizer
+from dynamo_operator.testing.cluster import Cluster
 from dynamo_operator.testing.virtual_time import VirtualClock
+from informers.objects import ObjectKey
 from tests.dynamo_operator.runtime.client.scripted_transport import (
     ScriptedTransport,
     answer,
@@ -112,3 +114,70 @@ async def test_endless_conflicts_end():
     with pytest.raises(ConflictError):
         await remove_finalizer(client, model(MINE), MINE)
     assert len(written(transport)) == 5
+
+
+class Cleanups:
+    def __init__(self, *failing):
+        self.failing = failing
+        self.ran: list[str] = []
+
+    def of(self, *finalizers):
+        return {name: self._cleanup(name) for name in finalizers}
+
+    def _cleanup(self, finalizer):
+        async def clean(obj):
+            self.ran.append(finalizer)
+            if finalizer in self.failing:
+                raise OSError(f"{finalizer} is busy")
+
+        return clean
+
+
+@pytest.fixture
+async def cluster():
+    async with Cluster.start() as cluster:
+        yield cluster
+
+
+KEY = ObjectKey("default", "a")
+
+
+async def test_an_object_that_lives_gets_every_finalizer_and_nothing_is_cleaned_up(cluster):
+    cleanups = Cleanups()
+    made = await cluster.client.create(ConfigMap.new("a", namespace="default"))
+
+    kept = await finalize(cluster.client, made, cleanups.of("lab.test/a", "lab.test/b"))
+
+    assert kept is not None
+    assert kept.metadata.finalizers == ["lab.test/a", "lab.test/b"]
+    assert cleanups.ran == []
+
+
+async def test_cleanups_run_when_it_is_deleted_and_let_it_go(cluster):
+    cleanups = Cleanups()
+    made = await cluster.client.create(ConfigMap.new("a", namespace="default"))
+    both = cleanups.of("lab.test/a", "lab.test/b")
+    await finalize(cluster.client, made, both)
+    await cluster.client.delete(ConfigMap, KEY)
+
+    deleting = await cluster.client.get(ConfigMap, KEY)
+    assert await finalize(cluster.client, deleting, both) is None
+
+    assert cleanups.ran == ["lab.test/a", "lab.test/b"]
+    assert await cluster.client.find(ConfigMap, KEY) is None
+
+
+async def test_a_cleanup_that_fails_keeps_its_finalizer_and_stops_no_other(cluster):
+    cleanups = Cleanups("lab.test/a")
+    made = await cluster.client.create(ConfigMap.new("a", namespace="default"))
+    both = cleanups.of("lab.test/a", "lab.test/b")
+    await finalize(cluster.client, made, both)
+    await cluster.client.delete(ConfigMap, KEY)
+
+    deleting = await cluster.client.get(ConfigMap, KEY)
+    with pytest.raises(ExceptionGroup, match="default/a: not cleaned up") as failed:
+        await finalize(cluster.client, deleting, both)
+
+    assert [str(error) for error in failed.value.exceptions] == ["lab.test/a is busy"]
+    left = await cluster.client.get(ConfigMap, KEY)
+    assert left.metadata.finalizers == ["lab.test/a"]

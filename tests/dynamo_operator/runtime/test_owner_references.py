@@ -7,6 +7,8 @@ from dynamo_operator.runtime.owner_references import (
     OwnershipError,
     add_controller_reference,
     is_controlled_by,
+    is_owned_by,
+    owner_reference,
 )
 
 OWNER = Job.model_validate({"metadata": {"name": "j", "namespace": "lab", "uid": "ju"}})
@@ -70,3 +72,16 @@ def test_control_is_by_that_very_instance():
     assert is_controlled_by(child, OWNER)
     assert not is_controlled_by(child, namesake)
     assert not is_controlled_by(ConfigMap.new("c"), OWNER)
+
+
+def test_one_owner_of_several_is_no_controller():
+    config_map = ConfigMap.model_validate(
+        {"metadata": {"name": "a", "namespace": "lab", "ownerReferences": [owner_reference(OWNER)]}}
+    )
+    successor = OWNER.model_copy(update={"metadata": OWNER.metadata.model_copy()})
+    successor.metadata.uid = "another"
+
+    assert "controller" not in owner_reference(OWNER)
+    assert is_owned_by(config_map, OWNER)
+    assert not is_controlled_by(config_map, OWNER)
+    assert not is_owned_by(config_map, successor)
