@@ -19,6 +19,8 @@ from dynamo_operator.generate.layout import IMAGE as OPERATOR_IMAGE
 from dynamo_operator.generate.layout import MANAGER, NAME, NAMESPACE
 from dynamo_operator.generate.rbac import (
     gpu_discovery_role,
+    leader_election_role,
+    leader_election_role_binding,
     manager_role,
     role_binding,
     service_account,
@@ -35,6 +37,8 @@ from dynamo_operator.runtime.builtin_kinds import (
     ClusterRole,
     ClusterRoleBinding,
     Namespace,
+    Role,
+    RoleBinding,
     ServiceAccount,
 )
 from dynamo_operator.runtime.client import Client
@@ -103,6 +107,8 @@ async def grant_operator(client: Client, *, image_pull_secrets: Sequence[str] = 
         ClusterRole.model_validate(gpu_discovery_role()),
         ClusterRoleBinding.model_validate(role_binding(MANAGER)),
         ClusterRoleBinding.model_validate(role_binding(GPU_DISCOVERY_ROLE)),
+        Role.model_validate(leader_election_role()),
+        RoleBinding.model_validate(leader_election_role_binding()),
     ):
         await client.apply(obj, force=True)
     return f"system:serviceaccount:{NAMESPACE}:{NAME}"

@@ -20,12 +20,19 @@ from dynamo_operator.cli.settings import (
     setting_flag,
     setting_variable,
 )
-from dynamo_operator.runtime.client import Client
+from dynamo_operator.generate.layout import NAMESPACE
+from dynamo_operator.runtime import LeaderElection, LeaderElectionError, LeadershipLostError
+from dynamo_operator.runtime.client import Client, ForbiddenError
+from dynamo_operator.runtime.leader_elector import living_holder
+from informers.clock import SystemClock
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 FIELD_MANAGER = "dynamo-operator"
+
+_ENABLED = ("leader_election", "enabled")
+_NAMESPACE = ("leader_election", "namespace")
 
 _log = structlog.get_logger(__name__)
 
@@ -49,9 +56,37 @@ async def run_start(arguments: argparse.Namespace) -> int:
         server=config.host,
         namespaces=settings.watch_namespaces or "all",
     )
+    chosen = settings.leader_election
+    election = chosen.election(namespace=config.namespace if config.is_in_cluster else NAMESPACE)
     async with Client.connect(config, field_manager=FIELD_MANAGER) as client:
-        await build_manager(client, settings).run()
+        if not chosen.enabled:
+            await _refuse_beside_another(client, election)
+        manager = build_manager(
+            client, settings, leader_election=election if chosen.enabled else None
+        )
+        try:
+            await manager.run()
+        except LeadershipLostError as error:
+            raise CliError(str(error)) from error
+        except LeaderElectionError as error:
+            raise CliError(
+                f"{error} with {setting_flag(_NAMESPACE)}, or start without with "
+                f"{setting_flag(_ENABLED)}=false"
+            ) from error
     return 0
+
+
+async def _refuse_beside_another(client: Client, election: LeaderElection) -> None:
+    lease = f"lease {election.key}"
+    try:
+        holder = await living_holder(client, election, clock=SystemClock())
+    except ForbiddenError as error:
+        raise CliError(f"{lease}: cannot tell whether another operator works: {error}") from error
+    if holder:
+        raise CliError(
+            f"{lease}: held by {holder}, another operator: stop that one, or start without "
+            f"{setting_flag(_ENABLED)}=false and stand by"
+        )
 
 
 def _settings(arguments: argparse.Namespace) -> OperatorSettings:
@@ -67,4 +102,6 @@ def _settings(arguments: argparse.Namespace) -> OperatorSettings:
 def _problem(error: ErrorDetails) -> str:
     if error["type"] == "missing":
         return "is missing"
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])
     return f"{error['msg']}, not {error['input']!r}"

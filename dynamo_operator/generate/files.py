@@ -13,6 +13,8 @@ from dynamo_operator.generate.deployment import deployment, image_replacement, n
 from dynamo_operator.generate.layout import MANAGER
 from dynamo_operator.generate.rbac import (
     gpu_discovery_role,
+    leader_election_role,
+    leader_election_role_binding,
     manager_role,
     role_binding,
     service_account,
@@ -33,6 +35,8 @@ def generated_files() -> dict[str, str]:
         "manifests/rbac/manager_role_binding.yaml": _yaml(role_binding(MANAGER)),
         "manifests/rbac/gpu_discovery_role.yaml": _yaml(gpu_discovery_role()),
         "manifests/rbac/gpu_discovery_role_binding.yaml": _yaml(role_binding(GPU_DISCOVERY_ROLE)),
+        "manifests/rbac/leader_election_role.yaml": _yaml(leader_election_role()),
+        "manifests/rbac/leader_election_role_binding.yaml": _yaml(leader_election_role_binding()),
         "manifests/manager/namespace.yaml": _yaml(namespace()),
         "manifests/manager/deployment.yaml": _yaml(deployment()),
     }

@@ -9,6 +9,7 @@ from dynamo_operator.api.labels import COMPONENT_LABEL, PART_OF_LABEL
 
 NAME: Final = "dynamo-operator"
 MANAGER: Final = "dynamo-operator-manager"
+LEADER_ELECTION: Final = "dynamo-operator-leader-election"
 NAMESPACE: Final = "dynamo-operator-system"
 IMAGE: Final = f"dynamo-operator:{version('dynamo-operator')}"
 

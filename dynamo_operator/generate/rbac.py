@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from dynamo_operator.app import permissions
-from dynamo_operator.generate.layout import MANAGER, NAME, NAMESPACE, labels
+from dynamo_operator.app import leader_election_permissions, permissions
+from dynamo_operator.generate.layout import LEADER_ELECTION, MANAGER, NAME, NAMESPACE, labels
 from dynamo_operator.hardware.discovery import GPU_DISCOVERY_ROLE
 from dynamo_operator.hardware.discovery import PERMISSIONS as DISCOVERY_PERMISSIONS
 from dynamo_operator.runtime.permissions import Permission
@@ -59,6 +59,27 @@ def manager_role(*, image_pull_secrets: Sequence[str] = ()) -> dict[str, Any]:
 def gpu_discovery_role() -> dict[str, Any]:
     """Return the read-only role that discovers GPUs; without it a Request must name its own."""
     return _cluster_role(GPU_DISCOVERY_ROLE, DISCOVERY_PERMISSIONS)
+
+
+def leader_election_role() -> dict[str, Any]:
+    """Return the role for the Lease, in the operator's own namespace only."""
+    return {
+        "apiVersion": f"{_RBAC_GROUP}/v1",
+        "kind": "Role",
+        "metadata": {"name": LEADER_ELECTION, "namespace": NAMESPACE, "labels": labels("rbac")},
+        "rules": role_rules(leader_election_permissions()),
+    }
+
+
+def leader_election_role_binding() -> dict[str, Any]:
+    """Return the binding of that role to the operator's ServiceAccount."""
+    return {
+        "apiVersion": f"{_RBAC_GROUP}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": LEADER_ELECTION, "namespace": NAMESPACE, "labels": labels("rbac")},
+        "roleRef": {"apiGroup": _RBAC_GROUP, "kind": "Role", "name": LEADER_ELECTION},
+        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}],
+    }
 
 
 def role_binding(role: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dynamo_operator.runtime.apply import ensure
     from dynamo_operator.runtime.cache import (
         Cache,
         CacheError,
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
         NotCachedError,
     )
     from dynamo_operator.runtime.cached_reader import CachedReader
+    from dynamo_operator.runtime.conditions import (
+        find_condition,
+        is_condition_true,
+        set_condition,
+    )
     from dynamo_operator.runtime.controller import Controller
     from dynamo_operator.runtime.declaration import Declaration
     from dynamo_operator.runtime.enqueue import (
@@ -30,8 +36,18 @@ if TYPE_CHECKING:
         enqueue_self,
     )
     from dynamo_operator.runtime.event_recorder import EventRecorder
+    from dynamo_operator.runtime.finalizers import (
+        ensure_finalizer,
+        finalize,
+        remove_finalizer,
+    )
     from dynamo_operator.runtime.health import HealthCheck, UnhealthyError
     from dynamo_operator.runtime.http_server import HttpLimits, HttpServer
+    from dynamo_operator.runtime.leader_election import (
+        LeaderElection,
+        LeaderElectionError,
+        LeadershipLostError,
+    )
     from dynamo_operator.runtime.log_context import current_reconcile_id
     from dynamo_operator.runtime.manager import (
         Manager,
@@ -41,6 +57,12 @@ if TYPE_CHECKING:
     )
     from dynamo_operator.runtime.metrics import Metrics
     from dynamo_operator.runtime.models import KubeModel, KubeStruct, ObjectMeta
+    from dynamo_operator.runtime.owner_references import (
+        OwnershipError,
+        is_controlled_by,
+        is_owned_by,
+        owner_reference,
+    )
     from dynamo_operator.runtime.permissions import Permission
     from dynamo_operator.runtime.predicates import (
         Predicate,
@@ -78,11 +100,15 @@ __all__ = [
     "InformerSource",
     "KubeModel",
     "KubeStruct",
+    "LeaderElection",
+    "LeaderElectionError",
+    "LeadershipLostError",
     "Manager",
     "ManagerStateError",
     "Metrics",
     "NotCachedError",
     "ObjectMeta",
+    "OwnershipError",
     "Permission",
     "Predicate",
     "Reconciler",
@@ -105,28 +131,43 @@ __all__ = [
     "enqueue_mapped",
     "enqueue_owner",
     "enqueue_self",
+    "ensure",
+    "ensure_finalizer",
+    "finalize",
+    "find_condition",
     "generation_changed",
     "intent_changed",
+    "is_condition_true",
+    "is_controlled_by",
+    "is_owned_by",
     "label_selector",
     "labels_changed",
     "not_",
     "or_",
+    "owner_reference",
+    "remove_finalizer",
     "resource_version_changed",
+    "set_condition",
 ]
 
 _MODULES = {
+    "apply": "ensure",
     "cache": "Cache CacheError CacheNotStartedError CacheSyncError NotCachedError",
     "cached_reader": "CachedReader",
+    "conditions": "find_condition is_condition_true set_condition",
     "controller": "Controller",
     "declaration": "Declaration",
     "enqueue": "Enqueue by_label enqueue_mapped enqueue_owner enqueue_self",
     "event_recorder": "EventRecorder",
+    "finalizers": "ensure_finalizer finalize remove_finalizer",
     "health": "HealthCheck UnhealthyError",
     "http_server": "HttpLimits HttpServer",
+    "leader_election": "LeaderElection LeaderElectionError LeadershipLostError",
     "log_context": "current_reconcile_id",
     "manager": "Manager ManagerStateError Runnable ShutdownTimeoutError",
     "metrics": "Metrics",
     "models": "KubeModel KubeStruct ObjectMeta",
+    "owner_references": "OwnershipError is_controlled_by is_owned_by owner_reference",
     "permissions": "Permission",
     "predicates": (
         "Predicate and_ annotations_changed by_event generation_changed intent_changed "

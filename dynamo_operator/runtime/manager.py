@@ -41,11 +41,8 @@ from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.event_recorder import EventRecorder
 from dynamo_operator.runtime.health import HealthCheck, HealthEndpoint, UnhealthyError
 from dynamo_operator.runtime.http_server import HttpServer
-from dynamo_operator.runtime.leader_election import (
-    LeaderElection,
-    LeaderElector,
-    LeadershipLostError,
-)
+from dynamo_operator.runtime.leader_election import LeaderElection, LeadershipLostError
+from dynamo_operator.runtime.leader_elector import LeaderElector
 from dynamo_operator.runtime.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
 from dynamo_operator.runtime.metrics import Metrics
 from dynamo_operator.runtime.permissions import Permission

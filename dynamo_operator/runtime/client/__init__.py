@@ -21,6 +21,7 @@ from dynamo_operator.runtime.client.errors import (
     InvalidError,
     MethodNotAllowedError,
     NotFoundError,
+    NotLeadingError,
     RequestTooLargeError,
     ServerError,
     ServerTimeoutError,
@@ -29,7 +30,13 @@ from dynamo_operator.runtime.client.errors import (
     UnauthorizedError,
     UnknownOutcomeError,
 )
-from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse, HttpStream, Transport
+from dynamo_operator.runtime.client.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpStream,
+    Transport,
+    WriteFence,
+)
 from dynamo_operator.runtime.client.reader import Reader
 from dynamo_operator.runtime.client.rest import RequestObserver
 from dynamo_operator.runtime.client.tls import TlsConfig
@@ -58,6 +65,7 @@ __all__ = [
     "InvalidError",
     "MethodNotAllowedError",
     "NotFoundError",
+    "NotLeadingError",
     "PatchType",
     "Reader",
     "RequestObserver",
@@ -72,5 +80,6 @@ __all__ = [
     "UncachedReader",
     "UnknownOutcomeError",
     "Write",
+    "WriteFence",
     "WriteObserver",
 ]

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from kubernetes_asyncio.client import Configuration
 
 SERVICE_ACCOUNT_DIRECTORY = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+_POD = "the Pod's ServiceAccount"
 USER_AGENT = f"operator-runtime (Python {platform.python_version()}; {platform.system().lower()})"
 
 
@@ -78,6 +80,11 @@ class ClientConfig:
     compression: bool = False
     user_agent: str = USER_AGENT
     source: str = ""
+
+    @property
+    def is_in_cluster(self) -> bool:
+        """Whether it is that of the Pod that we run in."""
+        return self.source == _POD
 
     @property
     def host(self) -> str:
@@ -160,7 +167,7 @@ class ClientConfig:
             namespace=namespace or "default",
             tls=TlsConfig(ca_file=directory / "ca.crt"),
             credentials=TokenFileCredentials(directory / "token", clock=clock),
-            source="the Pod's ServiceAccount",
+            source=_POD,
         )
 
     @classmethod

@@ -15,10 +15,13 @@ import aiohttp
 import pytest
 
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGraphDeploymentRun
+from dynamo_operator.app import LEASE_NAME
 from dynamo_operator.cli.__main__ import main
 from dynamo_operator.generate.crds import custom_resource_definitions
-from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
+from dynamo_operator.runtime import LeaderElection
+from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition, Lease
 from dynamo_operator.testing.cluster import Cluster
+from informers.objects import ObjectKey
 from tests.reconcilers.search import SPEC
 
 SAMPLES = Path(__file__).parents[3] / "manifests" / "samples"
@@ -99,6 +102,7 @@ async def test_the_operator_works_against_a_kubeconfig_and_ends_on_sigterm():
         started(
             "--kubeconfig",
             str(cluster.kubeconfig()),
+            "--leader-election.namespace=default",
             "--operator-image=registry.lab/dynamo-operator:1",
             "--fallback-gpus-per-node=8",
             f"--health-address=127.0.0.1:{port}",
@@ -114,8 +118,62 @@ async def test_the_operator_works_against_a_kubeconfig_and_ends_on_sigterm():
             lambda: cluster.client.list(DynamoGraphDeploymentRun),
             lambda runs: bool(runs) and runs[0].status.job_ref is not None,
         )
+        lease = await cluster.client.get(Lease, ObjectKey("default", LEASE_NAME))
+        assert lease.spec["holderIdentity"].startswith(socket.gethostname())
         operator.terminate()
         assert await operator.wait() == 0
+        lease = await cluster.client.get(Lease, lease.key)
+        assert lease.spec["holderIdentity"] == ""
+
+
+async def test_the_operator_does_not_start_without_a_namespace_for_its_lease():
+    async with Cluster.start(mode="http", crds=custom_resource_definitions()) as cluster:
+        code, _, errors = await start(cluster)
+
+    assert code == 1
+    assert errors.splitlines()[-1] == (
+        "dynamo-operator: lease dynamo-operator-system/dynamo-operator.nvidia.com: namespace "
+        "dynamo-operator-system does not exist: create it, or name another one with "
+        "--leader-election.namespace, or start without with --leader-election.enabled=false"
+    )
+
+
+async def test_the_operator_does_not_work_without_election_while_another_holds_the_lease():
+    election = LeaderElection(LEASE_NAME, "default", identity="deployed")
+    async with (
+        Cluster.start(mode="http", crds=custom_resource_definitions()) as cluster,
+        cluster.manager(leader_election=election) as other,
+    ):
+        await other.wait_elected()
+        code, _, errors = await start(
+            cluster, "--leader-election.enabled=false", "--leader-election.namespace=default"
+        )
+
+    assert code == 1
+    assert "lease default/dynamo-operator.nvidia.com: held by deployed_" in errors.splitlines()[-1]
+
+
+async def test_an_operator_that_loses_its_lease_ends_with_one_line():
+    async with Cluster.start(mode="http", crds=custom_resource_definitions()) as cluster:
+        async with asyncio.TaskGroup() as group:
+            ended = group.create_task(start(cluster, "--leader-election.namespace=default"))
+            lease = await cluster.eventually(
+                lambda: cluster.client.find(Lease, ObjectKey("default", LEASE_NAME)), timeout=30
+            )
+            await cluster.client.patch(Lease, lease.key, {"spec": {"holderIdentity": "thief"}})
+        code, _, errors = ended.result()
+
+    assert code == 1
+    assert errors.splitlines()[-1] == (
+        "dynamo-operator: the lease default/dynamo-operator.nvidia.com was lost: "
+        "thief holds the lease"
+    )
+
+
+async def start(cluster: Cluster, *words: str) -> tuple[int, str, str]:
+    return await command(
+        "start", "--kubeconfig", str(cluster.kubeconfig()), "--operator-image=o:1", *words
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,6 +189,12 @@ async def test_the_operator_works_against_a_kubeconfig_and_ends_on_sigterm():
             id="setting",
         ),
         pytest.param(["start"], 2, "(--operator-image, ", id="missing setting"),
+        pytest.param(
+            ["start", "--operator-image=o:1", "--leader-election.lease-seconds=5"],
+            2,
+            "leader election: lease_seconds=5, renew_deadline_seconds=10, retry_seconds=2: must be",
+            id="lease",
+        ),
         pytest.param(["cluster", "--port=99999"], 2, "'99999' is no port", id="port"),
         pytest.param(["crds", "apply", "--context", "x"], 1, "x", id="context"),
         pytest.param(

@@ -5,7 +5,12 @@ import pytest
 from dynamo_operator.app import permissions
 from dynamo_operator.generate.deployment import deployment, namespace
 from dynamo_operator.generate.files import generated_files, stale_files, write_files
-from dynamo_operator.generate.rbac import gpu_discovery_role, manager_role, role_rules
+from dynamo_operator.generate.rbac import (
+    gpu_discovery_role,
+    leader_election_role,
+    manager_role,
+    role_rules,
+)
 from dynamo_operator.runtime.permissions import Permission
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -61,6 +66,19 @@ def test_no_role_has_a_wildcard_or_a_verb_that_widens_itself():
 
     words = {part for rule in rules for key in rule.values() for part in key}
     assert not words & {"*", "escalate", "bind", "impersonate"}
+
+
+def test_of_leases_the_operator_may_change_its_own_in_its_own_namespace_only():
+    cluster_wide = [*manager_role()["rules"], *gpu_discovery_role()["rules"]]
+    rules = leader_election_role()["rules"]
+    named = [
+        rule for rule in rules if rule["verbs"] != ["create"] and "leases" in rule["resources"]
+    ]
+
+    assert "leases" not in {name for rule in cluster_wide for name in rule["resources"]}
+    assert leader_election_role()["metadata"]["namespace"] == namespace()["metadata"]["name"]
+    assert [rule["resourceNames"] for rule in named] == [["dynamo-operator.nvidia.com"]]
+    assert named[0]["verbs"] == ["get", "list", "watch", "update"]
 
 
 def test_the_discovery_role_only_reads():
