@@ -15,6 +15,7 @@ from informers.observers import InformerObserver
 from informers.store import Store
 from informers.watch_list_support import WatchListSupport
 from informers.watch_session import (
+    IDLE_SECONDS,
     Ended,
     ListRequest,
     Received,
@@ -39,6 +40,7 @@ class Reflector:
         observer: told what happens.
         use_watch_list: False to begin with a list whatever the server can do.
         watch_list_support: what is known of the server, shared with its other reflectors.
+        idle_seconds: after so long without a byte a watch is given up for a new one.
         fail_when_forbidden: whether a 403 before the first snapshot ends it, instead of being tried
             again like everything else.
     """
@@ -54,6 +56,7 @@ class Reflector:
         observer: InformerObserver,
         use_watch_list: bool = True,
         watch_list_support: WatchListSupport | None = None,
+        idle_seconds: float = IDLE_SECONDS,
         fail_when_forbidden: bool = False,
     ) -> None:
         self._list_watch = list_watch
@@ -67,6 +70,7 @@ class Reflector:
             random=random,
             backoff=Backoff(random),
             use_watch_list=use_watch_list,
+            idle_seconds=idle_seconds,
         )
         self._support = watch_list_support or WatchListSupport()
         self._fail_when_forbidden = fail_when_forbidden

@@ -17,6 +17,7 @@ from informers.observers import InformerObserver
 from informers.reflector import Reflector
 from informers.store import Lister, Store
 from informers.watch_list_support import WatchListSupport
+from informers.watch_session import IDLE_SECONDS
 
 Handler = Callable[[ObjectEvent], None]
 
@@ -77,6 +78,8 @@ class SharedInformer:
             or take a tenth); 0 for never. No request is made for it.
         use_watch_list: False to begin with a list whatever the server can do.
         watch_list_support: what is known of the server, shared with its other informers.
+        idle_seconds: after so long without a byte a watch is given up for a new one; servers send a
+            bookmark every minute.
         fail_when_forbidden: whether a 403 before the first list ends the informer, instead of being
             tried again until somebody grants the permission.
     """
@@ -92,6 +95,7 @@ class SharedInformer:
         resync_seconds: float = 0.0,
         use_watch_list: bool = True,
         watch_list_support: WatchListSupport | None = None,
+        idle_seconds: float = IDLE_SECONDS,
         fail_when_forbidden: bool = False,
     ) -> None:
         self.resource_type: ResourceType = list_watch.resource_type
@@ -109,6 +113,7 @@ class SharedInformer:
             observer=self._observer,
             use_watch_list=use_watch_list,
             watch_list_support=watch_list_support,
+            idle_seconds=idle_seconds,
             fail_when_forbidden=fail_when_forbidden,
         )
         self._handlers: tuple[HandlerRegistration, ...] = ()

@@ -165,6 +165,7 @@ class WatchSession:
         random: draws watch timeouts.
         backoff: draws the waits after failures.
         use_watch_list: False for a server that is known not to do WatchList.
+        idle_seconds: after so long without a byte a watch is given up for a new one.
     """
 
     def __init__(
@@ -174,11 +175,13 @@ class WatchSession:
         random: Random,
         backoff: Backoff,
         use_watch_list: bool = True,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._resource_type = resource_type
         self._random = random
         self._backoff = backoff
         self.uses_watch_list = use_watch_list
+        self._idle_seconds = idle_seconds
         self._phase = _START
         self._version = ""
         self._latest = False
@@ -257,7 +260,7 @@ class WatchSession:
         """Return the time at which `timed_out` is due if nothing comes."""
         if self._phase is _STREAMING:
             return min(self._data_at + STREAMING_QUIET_SECONDS, self._asked_at + STREAMING_SECONDS)
-        return self._data_at + IDLE_SECONDS
+        return self._data_at + self._idle_seconds
 
     def closed(self, now: float) -> Ended:
         """Note that the server ended the stream."""

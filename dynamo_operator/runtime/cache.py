@@ -39,6 +39,7 @@ from informers.objects import ObjectKey, ResourceType, controller_ref
 from informers.shared_informer import SharedInformer
 from informers.transform import Transform, TransformedListWatch
 from informers.watch_list_support import WatchListSupport
+from informers.watch_session import IDLE_SECONDS
 
 CACHE_SYNC_TIMEOUT_SECONDS: Final = 120.0
 OWN_WRITE_TIMEOUT_SECONDS: Final = 5.0
@@ -81,6 +82,8 @@ class Cache:
         random: the informers' jitter.
         metrics: counts what the informers do.
         own_write_timeout_seconds: how long a read waits for an own write.
+        watch_idle_seconds: after so long without a byte a watch is given up for a new one; servers
+            send a bookmark every minute.
         fail_when_forbidden: whether a type that may not be listed ends the cache, instead of being
             tried again until the permission is there.
     """
@@ -97,6 +100,7 @@ class Cache:
         random: Random,
         metrics: Metrics,
         own_write_timeout_seconds: float = OWN_WRITE_TIMEOUT_SECONDS,
+        watch_idle_seconds: float = IDLE_SECONDS,
         fail_when_forbidden: bool = False,
     ) -> None:
         if namespaces and namespace_selector:
@@ -107,6 +111,7 @@ class Cache:
         self._random = random
         self._metrics = metrics
         self._own_write_timeout = own_write_timeout_seconds
+        self._watch_idle_seconds = watch_idle_seconds
         self._fail_when_forbidden = fail_when_forbidden
         self._watch_list_support = WatchListSupport()
         self._transforms: dict[ResourceType, Transform] = {}
@@ -384,6 +389,7 @@ class Cache:
             random=self._random,
             observer=reporter,
             watch_list_support=self._watch_list_support,
+            idle_seconds=self._watch_idle_seconds,
             fail_when_forbidden=self._fail_when_forbidden,
         )
         return TypeCache(

@@ -215,3 +215,80 @@ async def test_a_kind_that_cannot_be_watched_ends_the_start_and_says_what_to_do(
     assert failures.group_contains(UnwatchableError, match=expected)
     assert isinstance(error, UnwatchableError)
     assert server.requests == requests
+
+
+async def test_a_watch_that_goes_silent_is_replaced_in_time_and_counted():
+    page = listed("9", [pod("a", 5)])
+    server = Server(
+        lists=[page],
+        watches=[
+            status(405, "MethodNotAllowed"),
+            (added(pod("b", 10)), FOR_EVER),
+            (added(pod("c", 11)), FOR_EVER),
+        ],
+    )
+    clock, metrics = VirtualClock(), Metrics()
+    client = Client.over(server, clock=clock)
+    cache = Cache(client, clock=clock, random=Random(2), metrics=metrics, watch_idle_seconds=30)
+    cache.declare(Pod)
+
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(cache.run())
+        await cache.wait_synced()
+        await asyncio.sleep(29)
+        assert 'reason="idle"' not in metrics.render().decode()
+        await asyncio.sleep(2)
+        found = await CachedReader(cache, client).list(Pod)
+        running.cancel()
+
+    assert [each.key.name for each in found] == ["a", "b", "c"]
+    assert server.requests == ["watch  initial", "list 0", "watch 9", "watch 10"]
+    idle = 'informer_watches_total{namespace="",reason="idle",resource="pods.v1"} 1.0'
+    assert idle in metrics.render().decode()
+
+
+async def test_lines_that_are_no_watch_events_never_reach_the_cache():
+    server = Server(
+        lists=[listed("9", [])],
+        watches=[
+            status(405, "MethodNotAllowed"),
+            (b"Too many requests, please try again later.\n",),
+            (added(pod("a", 10)), b'{"type":"ADDED","object":{"metadata":{"name":"half'),
+            (b"[1, 2, 3]\n",),
+            (added(pod("b", 11)), FOR_EVER),
+        ],
+    )
+
+    async with cache_on(server, Pod) as (cache, reader):
+        await cache.wait_synced(10)
+        await asyncio.sleep(60)
+        found = await reader.list(Pod)
+
+    assert [each.key.name for each in found] == ["a", "b"]
+    assert server.requests == [
+        "watch  initial",
+        "list 0",
+        "watch 9",
+        "watch 9",
+        "watch 10",
+        "watch 10",
+    ]
+
+
+async def test_a_stream_that_breaks_in_any_way_is_nobodys_business():
+    breaks = [TransportError("reset"), TransportError("TLS: unexpected end"), TimeoutError()]
+    server = Server(
+        lists=[listed("9", [])],
+        watches=[
+            status(405, "MethodNotAllowed"),
+            *[(added(pod("a", 10 + n)), 2.0, error) for n, error in enumerate(breaks)],
+            (added(pod("b", 20)), FOR_EVER),
+        ],
+    )
+
+    async with cache_on(server, Pod) as (cache, reader):
+        await cache.wait_synced(10)
+        await asyncio.sleep(60)
+        found = await reader.list(Pod)
+
+    assert [(each.key.name, each.resource_version) for each in found] == [("a", "12"), ("b", "20")]
