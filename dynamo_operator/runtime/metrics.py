@@ -46,6 +46,7 @@ _RECONCILE_BUCKETS: Final = (
     *(1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60),
 )
 _QUEUE_BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 4))
+_CLIENT_BUCKETS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 _WAIT_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _WEBHOOK_BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 4))
 _MOST_PRIORITIES: Final = 25
@@ -134,6 +135,14 @@ class Metrics:
 
         self.client_requests = counter(
             "rest_client_requests_total", "Requests to the API server.", "code", "method", "host"
+        )
+
+        self.client_duration = histogram(
+            "rest_client_request_duration_seconds",
+            "From a request to its answer; of a watch, to its beginning.",
+            _CLIENT_BUCKETS,
+            "verb",
+            "host",
         )
 
         informer = ("resource", "namespace")
@@ -229,9 +238,10 @@ class Metrics:
         """Count one wait for an own write; `outcome` is seen or timeout."""
         self.own_write_wait.labels(str(resource_type), outcome).observe(seconds)
 
-    def request_answered(self, code: str, method: str, host: str, _seconds: float) -> None:
+    def request_answered(self, code: str, method: str, host: str, seconds: float) -> None:
         """Count one request to the API server; a client's request observer."""
         self.client_requests.labels(code, method, host).inc()
+        self.client_duration.labels(method, host).observe(seconds)
 
     def event_dropped(self, reason: str) -> None:
         """Count an event that will not be sent."""

@@ -1,5 +1,7 @@
 import re
 
+import pytest
+
 from dynamo_operator.runtime.metrics import Metrics
 from informers.clock import SystemClock
 from informers.errors import ListWatchError
@@ -24,45 +26,81 @@ def types(text):
     return dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
 
 
-def test_names_and_types_are_those_that_dashboards_know():
-    shown = types(render(Metrics()))
+QUEUE_BUCKETS = [10.0**exponent for exponent in range(-8, 4)]
+RECONCILE_BUCKETS = [
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5),
+    *(0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9, 10),
+    *(15, 20, 25, 30, 40, 50, 60),
+]
+# Name: type, labels, buckets.
+KNOWN: dict[str, tuple[str, set[str], list[float]]] = {
+    "controller_runtime_reconcile_total": ("counter", {"controller", "result"}, []),
+    "controller_runtime_reconcile_errors_total": ("counter", {"controller"}, []),
+    "controller_runtime_terminal_reconcile_errors_total": ("counter", {"controller"}, []),
+    "controller_runtime_reconcile_panics_total": ("counter", {"controller"}, []),
+    "controller_runtime_reconcile_timeouts_total": ("counter", {"controller"}, []),
+    "controller_runtime_reconcile_time_seconds": ("histogram", {"controller"}, RECONCILE_BUCKETS),
+    "controller_runtime_max_concurrent_reconciles": ("gauge", {"controller"}, []),
+    "controller_runtime_active_workers": ("gauge", {"controller"}, []),
+    "workqueue_depth": ("gauge", {"name", "controller", "priority"}, []),
+    "workqueue_adds_total": ("counter", {"name", "controller"}, []),
+    "workqueue_queue_duration_seconds": ("histogram", {"name", "controller"}, QUEUE_BUCKETS),
+    "workqueue_work_duration_seconds": ("histogram", {"name", "controller"}, QUEUE_BUCKETS),
+    "workqueue_unfinished_work_seconds": ("gauge", {"name", "controller"}, []),
+    "workqueue_longest_running_processor_seconds": ("gauge", {"name", "controller"}, []),
+    "workqueue_retries_total": ("counter", {"name", "controller"}, []),
+    "rest_client_requests_total": ("counter", {"code", "method", "host"}, []),
+    "rest_client_request_duration_seconds": (
+        "histogram",
+        {"verb", "host"},
+        [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
+    ),
+    "leader_election_master_status": ("gauge", {"name"}, []),
+    "controller_runtime_webhook_latency_seconds": ("histogram", {"webhook"}, QUEUE_BUCKETS),
+    "controller_runtime_webhook_requests_total": ("counter", {"webhook", "code"}, []),
+    "controller_runtime_webhook_requests_in_flight": ("gauge", {"webhook"}, []),
+    "controller_runtime_webhook_panics_total": ("counter", set(), []),
+    "controller_runtime_conversion_webhook_panics_total": ("counter", set(), []),
+    "certwatcher_read_certificate_total": ("counter", set(), []),
+    "certwatcher_read_certificate_errors_total": ("counter", set(), []),
+}
 
-    assert {
-        "controller_runtime_reconcile_total": "counter",
-        "controller_runtime_reconcile_errors_total": "counter",
-        "controller_runtime_terminal_reconcile_errors_total": "counter",
-        "controller_runtime_reconcile_panics_total": "counter",
-        "controller_runtime_reconcile_timeouts_total": "counter",
-        "controller_runtime_reconcile_time_seconds": "histogram",
-        "controller_runtime_max_concurrent_reconciles": "gauge",
-        "controller_runtime_active_workers": "gauge",
-        "workqueue_depth": "gauge",
-        "workqueue_adds_total": "counter",
-        "workqueue_queue_duration_seconds": "histogram",
-        "workqueue_work_duration_seconds": "histogram",
-        "workqueue_unfinished_work_seconds": "gauge",
-        "workqueue_longest_running_processor_seconds": "gauge",
-        "workqueue_retries_total": "counter",
-        "rest_client_requests_total": "counter",
-    }.items() <= shown.items()
-    assert not [name for name in shown if name.endswith("_created")]
 
-
-def test_buckets_are_those_that_dashboards_know():
+def used():
+    """Metrics of a manager of which every part has reported."""
     metrics = Metrics()
-    metrics.controller("w", 1)
-    metrics.queue("w")
-    text = render(metrics)
+    controller = metrics.controller("w", 1)
+    controller.reconciled("success", 0.1)
+    queue: WorkQueue[ObjectKey] = WorkQueue(observer=metrics.queue("w"), clock=SystemClock())
+    controller.watch_queue(queue.statistics)
+    queue.add(ObjectKey("", "a"))
+    metrics.request_answered("200", "GET", "host", 0.1)
+    metrics.leads("lease", True)
+    metrics.webhooks().add("/validate")
+    return metrics
 
-    def buckets(name):
-        return re.findall(rf'^{name}_bucket{{.*le="([^"]+)".*}}', text, re.MULTILINE)
 
-    reconcile = buckets("controller_runtime_reconcile_time_seconds")
-    assert len(reconcile) == 41
-    assert (reconcile[0], reconcile[-2:]) == ("0.005", ["60.0", "+Inf"])
-    assert [float(b) for b in buckets("workqueue_work_duration_seconds")[:-1]] == [
-        10.0**n for n in range(-8, 4)
-    ]
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_dashboards_know_has_its_name_type_labels_and_buckets(name):
+    expected_type, labels, buckets = KNOWN[name]
+    families = {family.name: family for family in used().registry.collect()}
+    family = families[name.removesuffix("_total")]
+
+    shown = [s for s in family.samples if not s.name.endswith("_created")]
+    assert family.type == expected_type
+    assert {frozenset(s.labels) - {"le"} for s in shown} == {frozenset(labels)}
+    assert sorted({float(s.labels["le"]) for s in shown if "le" in s.labels}) == (
+        [*buckets, float("inf")] if buckets else []
+    )
+    assert f"# TYPE {name} {expected_type}" in render(used())
+
+
+def test_process_and_interpreter_are_told_of_and_no_time_of_creation():
+    shown = types(render(used()))
+
+    assert shown["process_resident_memory_bytes"] == "gauge"
+    assert shown["python_info"] == "gauge"
+    assert not [name for name in shown if name.endswith("_created")]
 
 
 def test_series_of_a_controller_exist_from_its_start():
