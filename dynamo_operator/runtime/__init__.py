@@ -77,7 +77,12 @@ if TYPE_CHECKING:
         or_,
         resource_version_changed,
     )
-    from dynamo_operator.runtime.reconciler import Reconciler, Result, TerminalError
+    from dynamo_operator.runtime.reconciler import (
+        Reconciler,
+        Result,
+        TerminalError,
+        object_reconciler,
+    )
     from dynamo_operator.runtime.running_controller import RunningController
     from dynamo_operator.runtime.selectors import by_field
     from dynamo_operator.runtime.serving_certificate import ServingCertificate, TlsCertificate
@@ -143,6 +148,7 @@ __all__ = [
     "label_selector",
     "labels_changed",
     "not_",
+    "object_reconciler",
     "or_",
     "owner_reference",
     "remove_finalizer",
@@ -173,7 +179,7 @@ _MODULES = {
         "Predicate and_ annotations_changed by_event generation_changed intent_changed "
         "label_selector labels_changed not_ or_ resource_version_changed"
     ),
-    "reconciler": "Reconciler Result TerminalError",
+    "reconciler": "Reconciler Result TerminalError object_reconciler",
     "running_controller": "RunningController",
     "selectors": "by_field",
     "serving_certificate": "ServingCertificate TlsCertificate",

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Generic, Protocol, Self
 
+from dynamo_operator.runtime.client.reader import M, Reader
 from informers.objects import ObjectKey
+
+if TYPE_CHECKING:
+    from dynamo_operator.runtime.client.client import Client
 
 
 class TerminalError(Exception):
@@ -62,3 +67,42 @@ class Reconciler(Protocol):
         logged, counted and, TerminalError excepted, retried: with the key's growing delay, or as
         the controller's `on_error` has it.
         """
+
+
+def object_reconciler(
+    kind: type[M], reconcile: Callable[[M, Reader, Client], Awaitable[Result]]
+) -> Callable[[Reader, Client], Reconciler]:
+    """Make a reconciler of a function that gets the object, and is not called without one.
+
+    Args:
+        kind: the controller's kind.
+        reconcile: called with the object as read, the reader and the client.
+
+    Example:
+        >>> async def label(widget: Widget, reader: Reader, client: Client) -> Result:
+        ...     await client.patch(Widget, widget.key, {"metadata": {"labels": {"seen": "yes"}}})
+        ...     return Result.done()
+        >>> def labeller() -> Controller:
+        ...     return Controller(Widget, reconciler=object_reconciler(Widget, label))
+    """
+    return lambda reader, client: _ObjectReconciler(kind, reconcile, reader, client)
+
+
+class _ObjectReconciler(Generic[M]):
+    def __init__(
+        self,
+        kind: type[M],
+        reconcile: Callable[[M, Reader, Client], Awaitable[Result]],
+        reader: Reader,
+        client: Client,
+    ) -> None:
+        self._kind = kind
+        self._reconcile = reconcile
+        self._reader = reader
+        self._client = client
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        found = await self._reader.find(self._kind, key)
+        if found is None:
+            return Result.done()
+        return await self._reconcile(found, self._reader, self._client)

@@ -11,7 +11,7 @@ from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.enqueue import by_label
 from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.predicates import generation_changed, label_selector
-from dynamo_operator.runtime.reconciler import Result
+from dynamo_operator.runtime.reconciler import Result, object_reconciler
 from dynamo_operator.runtime.sources import Channel, Watch
 from informers.work_queue import Priority
 from tests.dynamo_operator.runtime.widgets import (
@@ -165,6 +165,33 @@ async def test_a_reconciler_is_an_instance_or_made_from_reader_and_client(cluste
         ((reconciler, field_manager, reader),) = made
         assert reconciler.keys == ["default/a"]
         assert (field_manager, reader) == ("fm", manager.reader)
+
+
+async def test_a_function_may_get_the_object_and_is_not_called_without_one(cluster):
+    seen = []
+
+    async def label(found, reader, client):
+        seen.append((found.key.name, found.spec))
+        patch = {"metadata": {"labels": {"seen": "yes"}}}
+        await client.patch(Widget, found.key, patch)
+        assert (await reader.get(Widget, found.key)).labels == {"seen": "yes"}
+        return Result.done()
+
+    channel = Channel()
+    controller = Controller(
+        Widget,
+        reconciler=object_reconciler(Widget, label),
+        predicates=[generation_changed],
+        channels=[channel],
+    )
+    async with cluster.manager(controller) as manager:
+        channel.send(key("nobody"))
+        await cluster.client.create(widget("a", spec={"size": 1}))
+        await asyncio.sleep(1)
+        shown = manager.metrics.render().decode()
+
+    assert seen == [("a", {"size": 1})]
+    assert 'reconcile_total{controller="widget",result="success"} 2.0' in shown
 
 
 async def test_a_watch_maps_another_kind_and_its_old_state_too(cluster):
