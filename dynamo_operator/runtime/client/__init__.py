@@ -6,6 +6,7 @@ reads, writes, lists and watches. What keeps copies or runs controllers does not
 
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.config import ClientConfig, Impersonation
+from dynamo_operator.runtime.client.conflicts import retry_on_conflict
 from dynamo_operator.runtime.client.credentials import ClientCertificate, Credentials
 from dynamo_operator.runtime.client.errors import (
     AlreadyExistsError,
@@ -37,8 +38,10 @@ from dynamo_operator.runtime.client.http import (
     Transport,
     WriteFence,
 )
+from dynamo_operator.runtime.client.merge_patches import merge_patch
+from dynamo_operator.runtime.client.options import FieldValidation
 from dynamo_operator.runtime.client.reader import Reader
-from dynamo_operator.runtime.client.rest import RequestObserver
+from dynamo_operator.runtime.client.rest import RequestObserver, WarningObserver
 from dynamo_operator.runtime.client.tls import TlsConfig
 from dynamo_operator.runtime.client.uncached_reader import UncachedReader
 from dynamo_operator.runtime.client.writes import PatchType, Write, WriteObserver
@@ -56,6 +59,7 @@ __all__ = [
     "Credentials",
     "DeadlineExceededError",
     "DecodeError",
+    "FieldValidation",
     "ForbiddenError",
     "GoneError",
     "HttpRequest",
@@ -79,7 +83,10 @@ __all__ = [
     "UnauthorizedError",
     "UncachedReader",
     "UnknownOutcomeError",
+    "WarningObserver",
     "Write",
     "WriteFence",
     "WriteObserver",
+    "merge_patch",
+    "retry_on_conflict",
 ]

@@ -22,11 +22,12 @@ from dynamo_operator.runtime.client.paths import (
     selector_query,
 )
 from dynamo_operator.runtime.client.reader import M
-from dynamo_operator.runtime.client.rest import RequestObserver, RestClient
+from dynamo_operator.runtime.client.rest import RequestObserver, RestClient, WarningObserver
+from dynamo_operator.runtime.client.throttle import Throttle
 from dynamo_operator.runtime.client.uncached_reader import Kind
 from dynamo_operator.runtime.client.writer import Writer
 from dynamo_operator.runtime.client.writes import WriteObserver
-from informers.clock import Clock, Random
+from informers.clock import Clock, Random, SystemClock
 from informers.list_watch import ListWatch
 
 if TYPE_CHECKING:
@@ -57,12 +58,15 @@ class Client(Writer):
         # Imported here: a client on another transport needs no HTTP library.
         from dynamo_operator.runtime.client.transport import HttpTransport
 
+        clock = clock or SystemClock()
+        rate, burst = config.requests_per_second, config.burst
         rest = RestClient(
             HttpTransport(config),
             credentials=config.credentials,
             host=config.host,
             clock=clock,
             random=random,
+            throttle=Throttle(clock, per_second=rate, burst=burst) if rate else None,
         )
         return cls(rest, ClientOptions(field_manager, config.namespace))
 
@@ -111,6 +115,10 @@ class Client(Writer):
     def with_request_observer(self, observer: RequestObserver) -> Client:
         """Return a client on the same transport whose requests `observer` is told of, too."""
         return self._variant(rest=self._rest.with_observer(observer))
+
+    def with_warning_observer(self, observer: WarningObserver) -> Client:
+        """Return a client on the same transport; `observer` is told of the server's warnings."""
+        return self._variant(rest=self._rest.with_warning_observer(observer))
 
     def with_fence(self, fence: WriteFence) -> Client:
         """Return a client on the same transport whose writes the fence may refuse.

@@ -68,6 +68,9 @@ class ClientConfig:
         proxy: URL of an HTTP proxy, or "".
         compression: whether answers may come compressed; costs time where the network is near.
         user_agent: how we introduce ourselves.
+        requests_per_second: how many requests are sent in the long run; 0 for no limit, because
+            API servers look after themselves (priority and fairness).
+        burst: how many at once after a pause, where there is a limit.
         source: where this was found, for people.
     """
 
@@ -79,6 +82,8 @@ class ClientConfig:
     proxy: str = field(default="", repr=False)
     compression: bool = False
     user_agent: str = USER_AGENT
+    requests_per_second: float = 0.0
+    burst: int = 10
     source: str = ""
 
     @property

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -11,7 +13,7 @@ from typing import Protocol
 from dynamo_operator.runtime.client.errors import ConfigError
 from informers.clock import Clock, SystemClock
 
-TOKEN_FILE_MAX_AGE_SECONDS = 60.0
+FILE_MAX_AGE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class TokenFileCredentials:
             ConfigError: the file cannot be read and no token was read before.
         """
         now = self._clock.monotonic()
-        if self._read_at is not None and now - self._read_at < TOKEN_FILE_MAX_AGE_SECONDS:
+        if self._read_at is not None and now - self._read_at < FILE_MAX_AGE_SECONDS:
             return self._authorization
         try:
             text = await asyncio.to_thread(self._path.read_text, "utf-8")
@@ -166,3 +168,60 @@ class TokenFileCredentials:
 
     def __repr__(self) -> str:
         return f"TokenFileCredentials({str(self._path)!r})"
+
+
+class FileCertificateCredentials:
+    """Other credentials, beside a client certificate in files that somebody else renews.
+
+    The files are read again when the last reading is a minute old, and at once after a 401. A pair
+    that is renewed at the moment, or does not fit together, leaves the one before in use.
+
+    Args:
+        others: what else proves our identity.
+        certificate: what the files hold now.
+        read: reads them again; raises ConfigError where they hold no pair.
+        clock: decides when.
+    """
+
+    def __init__(
+        self,
+        others: Credentials,
+        certificate: ClientCertificate,
+        read: Callable[[], ClientCertificate],
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._others = others
+        self._read = read
+        self._clock = clock or SystemClock()
+        self._certificate = certificate
+        self._read_at: float | None = self._clock.monotonic()
+
+    @property
+    def client_certificate(self) -> ClientCertificate | None:
+        """The pair of the others, else that of the files."""
+        return self._others.client_certificate or self._certificate
+
+    async def authorization(self) -> str:
+        """Return the header of the others, after a look at the files where it is time.
+
+        Raises:
+            ConfigError: the others have none.
+        """
+        now = self._clock.monotonic()
+        if self._read_at is None or now - self._read_at >= FILE_MAX_AGE_SECONDS:
+            self._read_at = now
+            with suppress(ConfigError):
+                certificate = await asyncio.to_thread(self._read)
+                if certificate != self._certificate:
+                    self._certificate = certificate
+        return await self._others.authorization()
+
+    def rejected(self, authorization: str) -> bool:
+        """Have the files read again."""
+        self._read_at = None
+        self._others.rejected(authorization)
+        return True
+
+    def __repr__(self) -> str:
+        return f"FileCertificateCredentials({self._others!r})"

@@ -13,9 +13,9 @@ from contextlib import (
 from dynamo_operator.runtime.client import codec
 from dynamo_operator.runtime.client.errors import ApiError, ClientError, TransportError
 from dynamo_operator.runtime.client.http import HttpRequest, HttpStream
+from dynamo_operator.runtime.client.lazy_log import log_warning
 from dynamo_operator.runtime.client.rest import RestClient
 from dynamo_operator.runtime.client.statuses import is_expired
-from dynamo_operator.runtime.client.warnings_log import log_warning
 from informers.errors import ConnectionLostError, ExpiredError, ListWatchError
 from informers.events import WatchEvent
 from informers.list_watch import ListPage

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from copy import copy
 from dataclasses import replace
 
 from dynamo_operator.runtime.client.credentials import Credentials
@@ -24,7 +25,8 @@ from dynamo_operator.runtime.client.http import (
     Transport,
     WriteFence,
 )
-from dynamo_operator.runtime.client.statuses import error_of_response
+from dynamo_operator.runtime.client.statuses import error_of_response, warnings_in
+from dynamo_operator.runtime.client.throttle import Throttle
 from informers.clock import Clock, Random, SystemClock, system_random
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
@@ -40,6 +42,9 @@ _TRANSIENT_CODES = frozenset({500, 502, 503, 504})
 RequestObserver = Callable[[str, str, str, float], None]
 """Told of every attempt: code (`<error>` without an answer), method, host, seconds."""
 
+WarningObserver = Callable[[str], None]
+"""Told of every warning that comes with an answer, e.g. that a version is deprecated."""
+
 
 class RestClient:
     """Sends requests until there is an answer worth raising or returning.
@@ -51,7 +56,8 @@ class RestClient:
 
     No repetition goes beyond the deadline of the call. Behind a fence, a write is sent only while
     the fence says so, asked before every attempt and once more when its connection is there; and no
-    attempt outlasts what the fence leaves.
+    attempt outlasts what the fence leaves. A throttle holds back every attempt, and refuses those
+    whose turn would come after their deadline.
     """
 
     def __init__(
@@ -62,47 +68,44 @@ class RestClient:
         host: str = "",
         clock: Clock | None = None,
         random: Random | None = None,
-        observers: tuple[RequestObserver, ...] = (),
-        fence: WriteFence | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
         self._transport = transport
         self._credentials = credentials
         self._host = host
         self._clock = clock or SystemClock()
         self._random = random or system_random()
-        self._observers = observers
-        self._fence = fence
+        self._throttle = throttle
+        self._observers: tuple[RequestObserver, ...] = ()
+        self._warning_observers: tuple[WarningObserver, ...] = ()
+        self._fence: WriteFence | None = None
 
     def with_observer(self, observer: RequestObserver) -> RestClient:
         """Return a client on the same transport whose requests `observer` is told of, too."""
         return self._variant(observers=(*self._observers, observer))
+
+    def with_warning_observer(self, observer: WarningObserver) -> RestClient:
+        """Return a client on the same transport whose warnings `observer` is told of, too."""
+        return self._variant(warning_observers=(*self._warning_observers, observer))
 
     def with_fence(self, fence: WriteFence) -> RestClient:
         """Return a client on the same transport whose writes the fence may refuse."""
         return self._variant(fence=fence)
 
     def with_own_connections(self, user_agent_suffix: str) -> RestClient:
-        """Return a client of the same server that shares no connection, where there are any."""
-        if not isinstance(self._transport, SeparableTransport):
-            return self
-        return self._variant(transport=self._transport.with_own_connections(user_agent_suffix))
+        """Return a client of the same server that waits for no others.
 
-    def _variant(
-        self,
-        *,
-        transport: Transport | None = None,
-        observers: tuple[RequestObserver, ...] | None = None,
-        fence: WriteFence | None = None,
-    ) -> RestClient:
-        return RestClient(
-            transport or self._transport,
-            credentials=self._credentials,
-            host=self._host,
-            clock=self._clock,
-            random=self._random,
-            observers=self._observers if observers is None else observers,
-            fence=fence or self._fence,
-        )
+        It shares no throttle, and no connection where there are any.
+        """
+        if not isinstance(self._transport, SeparableTransport):
+            return self._variant(throttle=None)
+        transport = self._transport.with_own_connections(user_agent_suffix)
+        return self._variant(throttle=None, transport=transport)
+
+    def _variant(self, **changes: object) -> RestClient:
+        variant = copy(self)
+        vars(variant).update({f"_{name}": value for name, value in changes.items()})
+        return variant
 
     async def close(self) -> None:
         """Close the transport."""
@@ -156,28 +159,35 @@ class RestClient:
             NotLeadingError: the fence refused a write.
         """
         request = self._fenced(request)
+        deadline = self._clock.monotonic() + DEFAULT_TIMEOUT_SECONDS
         async with AsyncExitStack() as stack:
-            authorized, authorization = await self._authorize(request)
-            stream = await self._open(authorized, stack)
+            authorized, authorization = await self._authorize(request, deadline)
+            stream = await self._open(authorized, deadline, stack)
             if stream.status == 401 and self._may_retry_rejected(authorization):
                 await stack.aclose()
-                authorized, _ = await self._authorize(request)
-                stream = await self._open(authorized, stack)
+                authorized, _ = await self._authorize(request, deadline)
+                stream = await self._open(authorized, deadline, stack)
             if not 200 <= stream.status < 300:
                 response = HttpResponse(stream.status, stream.headers, await stream.read())
                 raise error_of_response(request, response, now=self._clock.now())
             yield stream
 
     async def _send_authorized(self, request: HttpRequest, deadline: float) -> HttpResponse:
-        authorized, authorization = await self._authorize(request)
+        authorized, authorization = await self._authorize(request, deadline)
         response = await self._send(authorized, deadline)
         if response.status == 401 and self._may_retry_rejected(authorization):
-            authorized, _ = await self._authorize(request)
+            authorized, _ = await self._authorize(request, deadline)
             response = await self._send(authorized, deadline)
         return response
 
-    async def _authorize(self, request: HttpRequest) -> tuple[HttpRequest, str]:
-        authorization = await self._credentials.authorization() if self._credentials else ""
+    async def _authorize(self, request: HttpRequest, deadline: float) -> tuple[HttpRequest, str]:
+        if self._credentials is None:
+            return request, ""
+        try:
+            async with asyncio.timeout(deadline - self._clock.monotonic()):
+                authorization = await self._credentials.authorization()
+        except TimeoutError:
+            raise DeadlineExceededError(f"{request}: no credentials in time", sent=False) from None
         if not authorization:
             return request, ""
         headers = {**request.headers, "Authorization": authorization}
@@ -187,6 +197,7 @@ class RestClient:
         return self._credentials is not None and self._credentials.rejected(authorization)
 
     async def _send(self, request: HttpRequest, deadline: float) -> HttpResponse:
+        await self._take_turn(request, deadline)
         started = self._clock.monotonic()
         if started >= deadline:
             raise DeadlineExceededError(f"{request}: no time left to send it", sent=False)
@@ -198,19 +209,39 @@ class RestClient:
         try:
             response = await self._transport.send(request, timeout_seconds=timeout)
             code = str(response.status)
+            self._pass_on_warnings(response.headers)
             return response
         finally:
             self._observe(code, request.method, started)
 
-    async def _open(self, request: HttpRequest, stack: AsyncExitStack) -> HttpStream:
+    async def _open(
+        self, request: HttpRequest, deadline: float, stack: AsyncExitStack
+    ) -> HttpStream:
+        await self._take_turn(request, deadline)
         started = self._clock.monotonic()
         code = "<error>"
         try:
             stream = await stack.enter_async_context(self._transport.stream(request))
             code = str(stream.status)
+            self._pass_on_warnings(stream.headers)
             return stream
         finally:
             self._observe(code, request.method, started)
+
+    async def _take_turn(self, request: HttpRequest, deadline: float) -> None:
+        if self._throttle is None:
+            return
+        wait = self._throttle.reserve(within=deadline - self._clock.monotonic())
+        if wait is None:
+            raise DeadlineExceededError(f"{request}: throttled beyond its deadline", sent=False)
+        if wait:
+            await asyncio.sleep(wait)
+
+    def _pass_on_warnings(self, headers: Mapping[str, str]) -> None:
+        if self._warning_observers and (header := headers.get("warning")):
+            for warning in warnings_in(header):
+                for observer in self._warning_observers:
+                    observer(warning)
 
     def _fenced(self, request: HttpRequest) -> HttpRequest:
         """Return the request, a write with what refuses it; refused at once if it has to be."""

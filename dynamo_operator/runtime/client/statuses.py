@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 LONGEST_RETRY_AFTER_SECONDS = 300.0
 
 _LONGEST_MESSAGE = 1000
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _BY_CODE: dict[int, type[ApiError]] = {
     400: BadRequestError,
     401: UnauthorizedError,
@@ -133,6 +135,11 @@ def parse_retry_after(value: str | None, *, now: datetime) -> float | None:
     if date.tzinfo is None:
         date = date.replace(tzinfo=UTC)
     return min(LONGEST_RETRY_AFTER_SECONDS, max(0.0, (date - now).total_seconds()))
+
+
+def warnings_in(header: str) -> list[str]:
+    """Return the texts of a Warning header, one or more values of code 299; others are not ours."""
+    return [text.replace('\\"', '"').replace("\\\\", "\\") for text in _WARNING.findall(header)]
 
 
 def _capped(value: object) -> float | None:

@@ -54,6 +54,11 @@ def client_context(
     return context
 
 
+def check_pair(pair: ClientCertificate) -> None:
+    """Raise ConfigError unless a certificate and its key can be used together."""
+    _load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), pair)
+
+
 def _authorities(config: TlsConfig) -> str | None:
     if config.insecure:
         return None

@@ -10,6 +10,7 @@ from typing import Any
 from dynamo_operator.runtime.client.credentials import (
     ClientCertificate,
     Credentials,
+    FileCertificateCredentials,
     StaticCredentials,
     TokenFileCredentials,
 )
@@ -19,6 +20,7 @@ from dynamo_operator.runtime.client.gcp import GcpProvider
 from dynamo_operator.runtime.client.kubeconfig import Entry, store_provider_config
 from dynamo_operator.runtime.client.oidc import OidcProvider
 from dynamo_operator.runtime.client.renewed_credentials import Issued, RenewedCredentials
+from dynamo_operator.runtime.client.tls import check_pair
 from informers.clock import Clock, SystemClock
 
 _EXEC_GROUP = "client.authentication.k8s.io"
@@ -37,6 +39,19 @@ def user_credentials(
         ConfigError: the entry contradicts itself, is incomplete, or needs what we do not have.
     """
     pair = _client_certificate(user)
+    if pair is None or not (user.path("client-certificate") or user.path("client-key")):
+        return _credentials(user, cluster, pair, environ, clock)
+    others = _credentials(user, cluster, None, environ, clock)
+    return FileCertificateCredentials(others, pair, partial(_usable_pair, user), clock=clock)
+
+
+def _credentials(
+    user: Entry,
+    cluster: Entry,
+    pair: ClientCertificate | None,
+    environ: Mapping[str, str],
+    clock: Clock | None,
+) -> Credentials:
     token, token_file = user.text("token"), user.path("tokenFile")
     username, password = user.text("username"), user.text("password")
     plugin = _exec_plugin(user, cluster, environ)
@@ -106,6 +121,14 @@ def _client_certificate(user: Entry) -> ClientCertificate | None:
         given, missing = ("certificate", "key") if key is None else ("key", "certificate")
         raise ConfigError(f"{user.where}: client-{given} needs client-{missing} too")
     return ClientCertificate(certificate, key)
+
+
+def _usable_pair(user: Entry) -> ClientCertificate:
+    pair = _client_certificate(user)
+    if pair is None:
+        raise ConfigError(f"{user.where}: its client certificate is gone")
+    check_pair(pair)
+    return pair
 
 
 def _exec_plugin(user: Entry, cluster: Entry, environ: Mapping[str, str]) -> ExecPlugin | None:

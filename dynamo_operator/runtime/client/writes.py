@@ -136,13 +136,16 @@ def delete_options(
 
 
 def deletions_of(resource_type: ResourceType, body: bytes) -> Iterator[Write]:
-    """Yield what the deletion of many, answered with `body`, means: one write for each."""
+    """Yield a write for each object that the deletion of many, answered with `body`, was about.
+
+    The answer lists them as they were before: what became of each is in doubt.
+    """
     try:
         page = codec.decode_list(body)
     except codec.MalformedJsonError:
         return  # a Status: the server does not say which ones
     for item in page.items:
-        yield deletion_of(resource_type, item.key, item.data, item.uid)
+        yield Write(resource_type, item.key, deleted=True, deleted_uid=item.uid, in_doubt=True)
 
 
 def deletion_of(resource_type: ResourceType, key: ObjectKey, body: bytes, uid: str) -> Write:
