@@ -13,7 +13,10 @@ from dynamo_operator.runtime.builtin_kinds import Pod, RoleBinding
 from dynamo_operator.runtime.cache import Cache
 from dynamo_operator.runtime.cached_reader import CachedReader
 from dynamo_operator.runtime.client import Client, HttpRequest, HttpResponse, TransportError
+from dynamo_operator.runtime.controller import Controller
+from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.metrics import Metrics
+from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.testing.virtual_time import VirtualClock
 from informers.errors import UnwatchableError
 from informers.objects import ObjectKey, ResourceType
@@ -292,3 +295,29 @@ async def test_a_stream_that_breaks_in_any_way_is_nobodys_business():
         found = await reader.list(Pod)
 
     assert [(each.key.name, each.resource_version) for each in found] == [("a", "12"), ("b", "20")]
+
+
+async def test_ten_thousand_objects_are_synced_without_a_worker_and_reconciled_by_one():
+    page = listed("99999", [pod(f"p{number}", number + 1) for number in range(10_000)])
+    server = Server(lists=[page], watches=[status(405, "MethodNotAllowed"), (FOR_EVER,)])
+    clock = VirtualClock()
+    may_go_on = asyncio.Event()
+    reconciled: list[ObjectKey] = []
+
+    class Slow:
+        async def reconcile(self, pod_key):
+            await may_go_on.wait()
+            reconciled.append(pod_key)
+            return Result.done()
+
+    manager = Manager(Client.over(server, clock=clock), clock=clock, random=Random(2))
+    manager.add(Controller(Pod, reconciler=Slow()))
+
+    async with manager.running():
+        await asyncio.sleep(60)
+        assert reconciled == []
+        assert len(await manager.reader.list(Pod)) == 10_000
+        may_go_on.set()
+        await asyncio.sleep(1)
+
+    assert len(set(reconciled)) == len(reconciled) == 10_000
