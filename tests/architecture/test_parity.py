@@ -25,7 +25,7 @@ PENDING = {
     "Testing": 8,
     "Behaviours": 43,
     "Better designs": 18,
-    "What Python users suffer from": 30,
+    "What Python users suffer from": 19,
 }
 NUMBERED = {"Behaviours": 103, "Better designs": 23, "What Python users suffer from": 30}
 PROVEN = frozenset({"same", "better"})
