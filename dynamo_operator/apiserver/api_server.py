@@ -9,6 +9,8 @@ from urllib.parse import quote, urlencode
 
 from dynamo_operator.apiserver import bootstrap, discovery, rbac, selectors, status
 from dynamo_operator.apiserver.admission import NamespaceLifecycle
+from dynamo_operator.apiserver.admission_policies import ValidatingPolicies
+from dynamo_operator.apiserver.admission_webhooks import MutatingWebhooks, ValidatingWebhooks
 from dynamo_operator.apiserver.audit import AuditEntry, AuditLog
 from dynamo_operator.apiserver.authentication import Authenticator, impersonated
 from dynamo_operator.apiserver.builtin_resources import builtin_resources
@@ -35,6 +37,7 @@ from dynamo_operator.apiserver.routes import RequestInfo, parse_route
 from dynamo_operator.apiserver.service_accounts import ServiceAccountAdmission
 from dynamo_operator.apiserver.storage import Storage
 from dynamo_operator.apiserver.tokens import TokenIssuer
+from dynamo_operator.apiserver.webhook_client import Webhooks
 from dynamo_operator.apiserver.writes import Admission, Writes
 from informers.clock import Clock, Random, SystemClock, system_random
 
@@ -85,9 +88,18 @@ class ApiServer:
         ]
         if service_accounts:
             admission.append(ServiceAccountAdmission())
+        self.webhooks = Webhooks(self._world.new_uid)
+        mutating, validating = MutatingWebhooks(self.webhooks), ValidatingWebhooks(self.webhooks)
+        policies = ValidatingPolicies()
+        admission.append(mutating)
         reviews = Reviews(self._authenticator, self._authorizer, tokens)
-        self._handlers = Handlers(Writes(admission, [PodSecurity()]), reviews, tokens)
-        self._crds = CrdServing(self._world, self._handlers.end_watches)
+        self._handlers = Handlers(
+            Writes(admission, [PodSecurity(), policies, validating]),
+            reviews,
+            tokens,
+            [mutating.check_deletion, policies.check, validating.check],
+        )
+        self._crds = CrdServing(self._world, self._handlers.end_watches, self.webhooks)
         bootstrap.fill(self._world)
 
     async def handle(self, request: Request) -> Response:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from dynamo_operator.apiserver.kinds import access, apps, batch, core, services, system
+from dynamo_operator.apiserver.kinds import access, admission, apps, batch, core, services, system
 from dynamo_operator.apiserver.kinds.openapi import ANYTHING, CONDITIONS, record
 from dynamo_operator.apiserver.kinds.rules import KindRules
 from dynamo_operator.apiserver.schema import Schema
@@ -18,6 +18,7 @@ _RULES: Final[Mapping[tuple[str, str], KindRules]] = {
     **batch.KINDS,
     **access.KINDS,
     **system.KINDS,
+    **admission.KINDS,
 }
 _FREE_FORM: Final[Mapping[str, Any]] = {
     "type": "object",

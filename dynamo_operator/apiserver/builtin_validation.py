@@ -37,6 +37,16 @@ class BuiltinStrategy:
         """Return the paths that pruning drops."""
         return [*unknown_fields(obj, self._root), *self._rules.unknown(obj)]
 
+    def decoded(self, obj: Object) -> Object:
+        """Prune and default what a client sent.
+
+        Raises:
+            StatusError: 400 for a field of the wrong type.
+        """
+        result = self._decoded(obj)
+        self._rules.default(result)
+        return result
+
     def prepare_create(self, obj: Object) -> Object:
         """Prune and default, and set what the server sets on a new object.
 

@@ -57,6 +57,7 @@ class Call:
         authorize: raises 403 unless the user may do that (verb, group, plural, namespace, name,
             subresource); handlers ask it about what a request implies beyond its own verb.
         annotations: what admission tells the audit log.
+        answers: what others were asked about this request, and said.
         object_uid: set by a handler, for the audit log.
     """
 
@@ -70,6 +71,7 @@ class Call:
     allowed: Callable[[RequestInfo], bool]
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)
+    answers: dict[object, object] = field(default_factory=dict)
     object_name: str = ""
     object_uid: str = ""
 

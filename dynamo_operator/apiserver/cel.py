@@ -37,11 +37,16 @@ _REASONS: Final = (
 class Expression:
     """A compiled CEL expression.
 
+    Args:
+        source: the text.
+        variables: what it may name, and their types.
+        result: the type that it must have; None for any.
+
     Raises:
         ExpressionError: it is not CEL, or names what does not exist.
     """
 
-    def __init__(self, source: str, variables: Mapping[str, Type], result: Type) -> None:
+    def __init__(self, source: str, variables: Mapping[str, Type], result: Type | None) -> None:
         self.source = source
         tokens = cel_source.tokenize(source)
         try:
@@ -54,7 +59,8 @@ class Expression:
         _refuse_unknown_names(self.variables - known, references["functions"])
         called = set(references["functions"])
         self._functions = {n: f for n, f in FUNCTIONS.items() if n.rpartition(".")[2] in called}
-        if cel_types.check(tokens, variables) not in (result, cel_types.UNKNOWN):
+        checked = cel_types.check(tokens, variables)
+        if result is not None and checked not in (result, cel_types.UNKNOWN):
             raise ExpressionError(f"must evaluate to a {result}")
 
     def evaluate(self, variables: Mapping[str, Any]) -> Any:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 from dynamo_operator.apiserver import crds
 from dynamo_operator.apiserver.calls import World
+from dynamo_operator.apiserver.crd_conversion import WebhookConversion
 from dynamo_operator.apiserver.deletion import CRD_FINALIZER, DeleteOptions, plan_deletion
 from dynamo_operator.apiserver.resources import Object, Resource
 from dynamo_operator.apiserver.storage import Change, StorageKey
+from dynamo_operator.apiserver.webhook_client import Webhooks
 
 CRDS: StorageKey = ("apiextensions.k8s.io", "customresourcedefinitions")
 
@@ -23,10 +27,14 @@ class CrdServing:
         world: what it acts on.
         end_watches: ends the watches of a resource, whose storage is torn down whenever its
             definition changes.
+        webhooks: converts where definitions say so.
     """
 
-    def __init__(self, world: World, end_watches: Callable[[StorageKey], None]) -> None:
+    def __init__(
+        self, world: World, end_watches: Callable[[StorageKey], None], webhooks: Webhooks
+    ) -> None:
         self._world = world
+        self._webhooks = webhooks
         self._end_watches = end_watches
         self._changed = False
         self._served_specs: dict[str, Object] = {}
@@ -91,8 +99,23 @@ class CrdServing:
         if name in self._served_specs:
             self._unserve(crd)
         self._served_specs[name] = spec
-        for resource in crds.served_resources(crd):
+        for resource in self._converting(crd, crds.served_resources(crd)):
             self._world.registry.add(resource)
+
+    def _converting(self, crd: Object, resources: Sequence[Resource]) -> Sequence[Resource]:
+        """Return the resources with the webhook that converts between them."""
+        if (crd["spec"].get("conversion") or {}).get("strategy") != "Webhook":
+            return resources
+        conversion = WebhookConversion(crd, self._webhooks)
+        return [
+            replace(
+                resource,
+                to_storage=partial(conversion.convert, api_version=resource.storage_api_version),
+                from_storage=partial(conversion.convert, api_version=resource.api_version),
+                prefetch=partial(conversion.prefetch, api_version=resource.api_version),
+            )
+            for resource in resources
+        ]
 
     def _unserve(self, crd: Object) -> None:
         spec = self._served_specs.pop(crd["metadata"]["name"], crd["spec"])

@@ -140,7 +140,6 @@ def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], *, preferred:
         custom=True,
         deprecation_warning=_deprecation(spec, version),
         preferred=preferred,
-        conversion_webhook=(spec.get("conversion") or {}).get("strategy") == "Webhook",
     )
 
 

@@ -75,6 +75,10 @@ class CustomResourceStrategy:
         """Return the paths that pruning drops."""
         return unknown_fields(obj, self._root)
 
+    def decoded(self, obj: Object) -> Object:
+        """Prune and default what a client sent."""
+        return self._prepared(obj)
+
     def prepare_create(self, obj: Object) -> Object:
         """Prune and default; a status is written through its own subresource only."""
         if self._has_status:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from dynamo_operator.apiserver import status, transient_kinds
+from dynamo_operator.apiserver.admission_requests import DELETE, AdmissionRequest
 from dynamo_operator.apiserver.calls import Call, rfc3339
 from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.query import Query
 from dynamo_operator.apiserver.reads import encoder, selection
+from dynamo_operator.apiserver.representation import served_value
 from dynamo_operator.apiserver.resources import Object, Resource
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
 from dynamo_operator.apiserver.storage import StoredObject
@@ -20,6 +22,9 @@ from dynamo_operator.apiserver.writes import finished
 FOREGROUND_FINALIZER = "foregroundDeletion"
 ORPHAN_FINALIZER = "orphan"
 CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+
+DeletionCheck = Callable[[AdmissionRequest], None]
+"""Raises StatusError for what may not be deleted."""
 
 _POLICIES = ("Background", "Foreground", "Orphan")
 _PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
@@ -45,8 +50,13 @@ class DeleteOptions:
         return self.propagation == "Orphan" if self.propagation else None
 
 
-def delete(call: Call) -> Response:
-    """Answer the deletion of one object."""
+def delete(call: Call, admission: Sequence[DeletionCheck] = ()) -> Response:
+    """Answer the deletion of one object.
+
+    Args:
+        call: the request.
+        admission: what has a say in it.
+    """
     key = call.resource.storage_key
     stored = call.world.storage.get(key, call.namespace, call.info.name)
     if stored is None:
@@ -56,6 +66,7 @@ def delete(call: Call) -> Response:
     check_preconditions(call.resource, stored.value, options)
     if _is_kind(call.resource, "", "Namespace") and stored.name in _PROTECTED_NAMESPACES:
         raise status.forbidden("", "namespaces", stored.name, "this namespace may not be deleted")
+    _admit(call, stored, admission)
     _warn_orphans(call, options)
     remaining = delete_stored(call, stored, options)
     if remaining is not None:
@@ -73,17 +84,31 @@ def delete(call: Call) -> Response:
     return call.answer_value(200, body)
 
 
-def delete_collection(call: Call) -> Response:
-    """Answer the deletion of all objects that the selectors match."""
+def delete_collection(call: Call, admission: Sequence[DeletionCheck] = ()) -> Response:
+    """Answer the deletion of all objects that the selectors match; arguments are `delete`'s."""
     options = delete_options(call)
     selects = selection(call)
     items = call.world.storage.objects(call.resource.storage_key, call.namespace)
+    if call.resource.prefetch is not None:
+        call.resource.prefetch([item.value for item in items])
     chosen = [item for item in items if selects(item)]
+    for stored in chosen:  # all of them before the first is deleted: a deletion happens once only
+        _admit(call, stored, admission)
     for stored in chosen:
         check_preconditions(call.resource, stored.value, options)
         delete_stored(call, stored, options)
     version = call.world.storage.resource_version
     return call.answer(200, encoder(call).list(chosen, version=version, token="", remaining=None))
+
+
+def _admit(call: Call, stored: StoredObject, admission: Sequence[DeletionCheck]) -> None:
+    if not admission:
+        return
+    body = call.body() if call.request.body.strip() else {}
+    options = {name: v for name, v in body.items() if name not in ("apiVersion", "kind")}
+    old = served_value(call.resource, stored)
+    for check in admission:
+        check(AdmissionRequest(call, DELETE, call.resource, None, old, options))
 
 
 def delete_stored(call: Call, stored: StoredObject, options: DeleteOptions) -> StoredObject | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
-from dynamo_operator.apiserver import deletion, kubelet, reads, status, subresources
+from dynamo_operator.apiserver import deletion, kubelet, reads, remote, status, subresources
 from dynamo_operator.apiserver.calls import Call
+from dynamo_operator.apiserver.deletion import DeletionCheck
 from dynamo_operator.apiserver.kubelet import KubeletClient
 from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.reviews import Reviews
@@ -15,14 +17,6 @@ from dynamo_operator.apiserver.watch_history import WatchStream
 from dynamo_operator.apiserver.writes import Writes
 
 _NOT_IMPLEMENTED = frozenset({"exec", "attach", "portforward", "resize"})
-_UNENFORCED = frozenset(
-    {
-        "mutatingwebhookconfigurations",
-        "validatingadmissionpolicies",
-        "validatingadmissionpolicybindings",
-        "validatingwebhookconfigurations",
-    }
-)
 
 Handler = Callable[[Call], Response]
 
@@ -30,17 +24,24 @@ Handler = Callable[[Call], Response]
 class Handlers:
     """Chooses and runs the handler of a call."""
 
-    def __init__(self, writes: Writes, reviews: Reviews, tokens: TokenIssuer) -> None:
+    def __init__(
+        self,
+        writes: Writes,
+        reviews: Reviews,
+        tokens: TokenIssuer,
+        deletion_checks: Sequence[DeletionCheck] = (),
+    ) -> None:
         self._writes = writes
         self._reviews = reviews
         self._tokens = tokens
+        self._deletion_checks = deletion_checks
         self._watches: dict[int, WatchStream] = {}
 
     def answer(self, call: Call, kubelet_client: KubeletClient | None) -> Awaitable[Response]:
         """Answer a call."""
         if call.info.subresource == "log" and call.info.verb == "get":
             return kubelet.container_log(call, kubelet_client)
-        return _ready(self._handler(call), call)
+        return remote.settled(self._handler(call), call)
 
     @property
     def open_watches(self) -> int:
@@ -55,11 +56,6 @@ class Handlers:
 
     def _handler(self, call: Call) -> Handler:
         resource, info = call.resource, call.info
-        if resource.conversion_webhook and resource.api_version != resource.storage_api_version:
-            raise status.not_implemented(
-                f"conversion by webhook: {resource.plural}.{resource.group} is only served in "
-                f"{resource.storage_api_version}"
-            )
         if info.subresource:
             return self._subresource_handler(call)
         if info.verb not in resource.verbs:
@@ -78,17 +74,13 @@ class Handlers:
             case "patch":
                 return self._writes.patch
             case "delete":
-                return deletion.delete
-        return deletion.delete_collection
+                return partial(deletion.delete, admission=self._deletion_checks)
+        return partial(deletion.delete_collection, admission=self._deletion_checks)
 
     def _create_handler(self, call: Call) -> Handler:
         resource = call.resource
         if call.info.name:
             raise status.method_not_allowed(resource.group, resource.plural, "")
-        if resource.plural in _UNENFORCED and not resource.custom:
-            raise status.not_implemented(
-                f"{resource.plural}.{resource.group}: it would be stored but never consulted"
-            )
         if self._reviews.answers(resource.kind) and not resource.custom:
             return self._reviews.create
         if (resource.group, resource.plural) == ("", "bindings"):
@@ -130,7 +122,3 @@ class Handlers:
 
     def _watch_ended(self, stream: WatchStream) -> None:
         self._watches.pop(id(stream), None)
-
-
-async def _ready(handler: Handler, call: Call) -> Response:
-    return handler(call)

@@ -77,6 +77,8 @@ def watch(call: Call, closed: Callable[[WatchStream], None]) -> WatchStream:
     initial = []
     if synthetic:
         items = storage.objects(call.resource.storage_key, call.namespace)
+        if call.resource.prefetch is not None:
+            call.resource.prefetch([item.value for item in items])
         initial = [item for item in items if selects(item)]
     start = storage.resource_version if version in {None, 0} or synthetic else version or 0
     return WatchStream(
@@ -159,6 +161,8 @@ def _page(call: Call) -> _Page:
         raise _expired_list(call, start) from None
     if start:
         items = [item for item in items if item.key > start]
+    if resource.prefetch is not None:
+        resource.prefetch([item.value for item in items])
     selects = selection(call)
     selected = [item for item in items if selects(item)]
     if not limit or len(selected) <= limit:

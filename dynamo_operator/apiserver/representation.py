@@ -16,11 +16,7 @@ from dynamo_operator.apiserver.storage import StoredObject
 
 def served_value(resource: Resource, stored: StoredObject) -> Object:
     """Return the object in the resource's version; the result is shared and must not be changed."""
-    if resource.from_storage is not None:
-        return resource.from_storage(stored.value)
-    if stored.value["apiVersion"] == resource.api_version:
-        return stored.value
-    return {**stored.value, "apiVersion": resource.api_version}
+    return resource.served(stored.value)
 
 
 def served_data(resource: Resource, stored: StoredObject) -> bytes:

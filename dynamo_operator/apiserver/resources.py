@@ -44,6 +44,9 @@ class Strategy(Protocol):
     def unknown_fields(self, obj: Object) -> list[str]:
         """Paths that pruning would drop, for fieldValidation."""
 
+    def decoded(self, obj: Object) -> Object:
+        """Prune and default what a client sent, and set nothing else."""
+
     def prepare_create(self, obj: Object) -> Object:
         """Prune and default; drop status where status is a subresource. Metadata stays."""
 
@@ -99,7 +102,7 @@ class Resource:
         custom: whether a CustomResourceDefinition declares it.
         deprecation_warning: text for a Warning header of every request, or "".
         preferred: whether discovery shows this version first.
-        conversion_webhook: versions differ by a webhook, which the server does not call.
+        prefetch: gets ready to convert many kept objects at once; None: nothing to get ready.
     """
 
     group: str
@@ -122,7 +125,7 @@ class Resource:
     custom: bool = False
     deprecation_warning: str = ""
     preferred: bool = True
-    conversion_webhook: bool = False
+    prefetch: Callable[[Sequence[Object]], None] | None = None
 
     @property
     def api_version(self) -> str:
@@ -133,6 +136,26 @@ class Resource:
     def storage_key(self) -> tuple[str, str]:
         """Group and plural under which objects are kept."""
         return (self.group if self.storage_group is None else self.storage_group, self.plural)
+
+    def kept(self, obj: Object) -> Object:
+        """Return an object of this version in the form that is kept."""
+        if self.to_storage is not None:
+            return self.to_storage(obj)
+        if self.storage_api_version:
+            return {**obj, "apiVersion": self.storage_api_version}
+        return obj
+
+    def served(self, kept: Object) -> Object:
+        """Return a kept object in this version; the result is shared and must not be changed."""
+        if self.from_storage is not None:
+            return self.from_storage(kept)
+        if kept["apiVersion"] == self.api_version:
+            return kept
+        return {**kept, "apiVersion": self.api_version}
+
+    def from_version(self, obj: Object, source: Resource) -> Object:
+        """Return an object of another version of the same thing in this one."""
+        return obj if source is self else self.served(source.kept(obj))
 
 
 @dataclass(slots=True)

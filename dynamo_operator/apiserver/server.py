@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import ssl
 import tempfile
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from dynamo_operator.apiserver.api_server import ApiServer
 from dynamo_operator.apiserver.calls import MAX_BODY_BYTES
 from dynamo_operator.apiserver.kubeconfig import client_kubeconfig, write_private
 from dynamo_operator.apiserver.kubelet import KubeletAddress
-from dynamo_operator.apiserver.messages import ByteStream, Request, Response, UserInfo
+from dynamo_operator.apiserver.messages import JSON_TYPE, ByteStream, Request, Response, UserInfo
 from dynamo_operator.certificates import Certificate, CertificateAuthority
 
 _SERVICE_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -66,6 +67,9 @@ class HttpsServer:
             kubelets = HttpsKubeletClient(self._client_context())
             stack.push_async_callback(kubelets.close)
             self._server.kubelet = kubelets
+            webhooks = HttpsWebhookClient()
+            stack.push_async_callback(webhooks.close)
+            self._server.webhooks.client = webhooks
             runner = web.ServerRunner(
                 web.Server(self._serve, access_log=None, handler_cancellation=True),
                 shutdown_timeout=_SHUTDOWN_SECONDS,
@@ -87,6 +91,7 @@ class HttpsServer:
         traceback: TracebackType | None,
     ) -> None:
         self._server.kubelet = None
+        self._server.webhooks.client = None
         await self._stack.aclose()
 
     @property
@@ -206,6 +211,57 @@ class HttpsKubeletClient:
         """Close all connections."""
         if self._session is not None:
             await self._session.close()
+
+
+class HttpsWebhookClient:
+    """Posts to webhooks over TLS."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+        self._contexts: dict[bytes, ssl.SSLContext] = {}
+
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        *,
+        ca_bundle: bytes,
+        server_name: str,
+        timeout_seconds: float,
+    ) -> Response:
+        """Return the answer; see `WebhookClient.post`."""
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, force_close=True)
+            )
+        try:
+            async with self._session.post(
+                url,
+                data=io.BytesIO(body),
+                headers={"content-type": JSON_TYPE},
+                ssl=self._context(ca_bundle),
+                server_hostname=server_name or None,
+                timeout=aiohttp.ClientTimeout(total=timeout_seconds),
+            ) as answer:
+                return Response(answer.status, {}, await answer.read())
+        except aiohttp.ClientError as error:
+            raise ConnectionError(str(error)) from None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    def _context(self, ca_bundle: bytes) -> ssl.SSLContext:
+        context = self._contexts.get(ca_bundle)
+        if context is None:
+            try:
+                authorities = ca_bundle.decode("ascii", "replace") or None
+                context = ssl.create_default_context(cadata=authorities)
+            except ssl.SSLError as error:
+                raise ConnectionError(f"unable to load root certificates: {error}") from None
+            self._contexts[ca_bundle] = context
+        return context
 
 
 class _ClientBody:

@@ -14,6 +14,7 @@ from typing import Any
 
 from dynamo_operator.apiserver import status
 from dynamo_operator.apiserver.messages import to_json
+from dynamo_operator.apiserver.remote import Unanswered
 from dynamo_operator.apiserver.storage import (
     Change,
     CompactedError,
@@ -76,7 +77,7 @@ class WatchStream:
         self._closed = closed
         self._open = True
         self._finishing = False
-        self._expired = False
+        self._ended = False
         self._wake = asyncio.Event()
         now = asyncio.get_running_loop().time()
         self._deadline = now + timeout_seconds
@@ -91,7 +92,11 @@ class WatchStream:
 
     async def __anext__(self) -> bytes:
         while self._open:
-            chunk = self._take()
+            try:
+                chunk = self._take()
+            except Unanswered as unanswered:
+                await self._ask(unanswered)
+                continue
             if chunk:
                 return chunk
             if self._finishing or asyncio.get_running_loop().time() >= self._deadline:
@@ -122,18 +127,26 @@ class WatchStream:
             self._wake.set()
             self._closed(self)
 
+    async def _ask(self, unanswered: Unanswered) -> None:
+        """Have a webhook asked about what to send; the stream ends if it does not answer."""
+        try:
+            await unanswered.ask()
+        except status.StatusError as error:
+            self._first = event_line("ERROR", to_json(error.to_status()))
+            self._ended = self._finishing = True
+
     def _take(self) -> bytes:
         self._wake.clear()
-        if self._expired:
-            return b""
         if self._first:
             chunk, self._first = self._first, b""
             return chunk
+        if self._ended:
+            return b""
         try:
             follow = self._storage.undelivered if self._started else self._storage.changes_after
             changes = follow(self._scope.key, self._delivered)
         except CompactedError as error:
-            self._expired = self._finishing = True
+            self._ended = self._finishing = True
             gone = status.too_old_resource_version(error.wanted, error.oldest)
             return event_line("ERROR", to_json(gone.to_status()))
         self._started = True

@@ -1,6 +1,7 @@
 """Create, update and patch.
 
-Nothing here awaits, so that a read, its checks and the commit are one step for everybody else.
+Nothing here awaits, so that a read, its checks and the commit are one step for everybody else; what
+takes an answer from outside is asked between two attempts (`remote`).
 """
 
 from __future__ import annotations
@@ -114,9 +115,9 @@ class Writes:
             raise status.StatusError(
                 500, "", "resourceVersion should not be set on objects to be created"
             )
-        obj = named(call, obj)
         call.object_name = obj["metadata"].get("name", "")
-        obj = self._admit(call, obj, None)
+        obj = named(call, self._admit(call, obj, None))
+        call.object_name = obj["metadata"].get("name", "")
         managed = obj["metadata"].get("managedFields")
         obj = with_metadata(obj, **_new_metadata(call, obj, managed))
         obj = resource.strategy.prepare_create(obj)
@@ -133,7 +134,7 @@ class Writes:
             raise status.already_exists(resource.group, resource.plural, name)
         if not applied:
             obj = apply.record_update(None, obj, resource.strategy.schema, _writer(call))
-        kept = _to_storage(call, obj)
+        kept = resource.kept(obj)
         if call.dry_run:
             return Outcome(StoredObject(kept, 0), created=True)
         return Outcome(world.storage.put(resource.storage_key, kept), created=True)
@@ -179,7 +180,7 @@ class Writes:
         storage, key = call.world.storage, call.resource.storage_key
         if new == old:
             return Outcome(stored)
-        kept = _to_storage(call, new)
+        kept = call.resource.kept(new)
         if call.dry_run:
             return Outcome(StoredObject(kept, stored.resource_version))
         if finished(kept):
@@ -312,15 +313,6 @@ def _with_system_fields(new: Object, old: Object) -> Object:
     return with_metadata(
         new, **fields, resourceVersion=old["metadata"]["resourceVersion"], selfLink=None
     )
-
-
-def _to_storage(call: Call, obj: Object) -> Object:
-    resource = call.resource
-    if resource.to_storage is not None:
-        return resource.to_storage(obj)
-    if resource.storage_api_version:
-        return {**obj, "apiVersion": resource.storage_api_version}
-    return obj
 
 
 def _writer(call: Call) -> apply.Writer:

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dynamo_operator.testing.cluster import Cluster
     from dynamo_operator.testing.in_process_transport import InProcessTransport
+    from dynamo_operator.testing.in_process_webhooks import NoCertificate
     from dynamo_operator.testing.polling import eventually
 
-__all__ = ["Cluster", "InProcessTransport", "eventually"]
+__all__ = ["Cluster", "InProcessTransport", "NoCertificate", "eventually"]
 
 _MODULE_OF = {
     "Cluster": "cluster",
     "InProcessTransport": "in_process_transport",
+    "NoCertificate": "in_process_webhooks",
     "eventually": "polling",
 }
 

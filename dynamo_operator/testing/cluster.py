@@ -14,13 +14,15 @@ from dynamo_operator.apiserver.api_server import ApiServer
 from dynamo_operator.apiserver.audit import AuditLog
 from dynamo_operator.apiserver.kubeconfig import acting_as, write_private
 from dynamo_operator.apiserver.messages import UserInfo
-from dynamo_operator.apiserver.server import HttpsServer
+from dynamo_operator.apiserver.server import HttpsServer, HttpsWebhookClient
 from dynamo_operator.certificates import LONGEST_COMMON_NAME
 from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.config import ClientConfig
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.manager import Manager, Runnable
+from dynamo_operator.runtime.webhooks.configuration import UrlEndpoint
+from dynamo_operator.runtime.webhooks.server import Webhooks
 from dynamo_operator.testing.audit_file import AuditFile
 from dynamo_operator.testing.control_plane_binaries import (
     ControlPlaneBinaries,
@@ -28,6 +30,7 @@ from dynamo_operator.testing.control_plane_binaries import (
 )
 from dynamo_operator.testing.existing_cluster import ExistingCluster
 from dynamo_operator.testing.in_process_transport import InProcessTransport
+from dynamo_operator.testing.in_process_webhooks import InProcessWebhooks
 from dynamo_operator.testing.polling import eventually
 from dynamo_operator.testing.real_control_plane import RealControlPlane
 from dynamo_operator.testing.virtual_time import VirtualClock, VirtualTimeLoop
@@ -86,6 +89,7 @@ class Cluster:
         self._served = served
         self._stack = stack
         self._directory = directory
+        self._webhooks: InProcessWebhooks | None = None
         self.client = self.client_of("admin", ADMIN_GROUPS)
 
     @classmethod
@@ -144,6 +148,8 @@ class Cluster:
                 stack=stack,
                 directory=directory,
             )
+            if embedded is not None:
+                await stack.enter_async_context(cluster._calling_webhooks(embedded))
             for crd in crds:
                 await cluster.install(crd)
             if isinstance(served, RealControlPlane):
@@ -216,6 +222,16 @@ class Cluster:
         else:
             await self.control_plane.forget_history()
 
+    def serve(self, webhooks: Webhooks) -> UrlEndpoint:
+        """Have the API server call webhooks in this process without a socket; not in mode real.
+
+        What says that it shall call them is made with the endpoint that this returns, e.g. by
+        `mutating_configuration`.
+        """
+        if self._webhooks is None:
+            raise RuntimeError("the cluster's API server is another process: serve over TLS")
+        return self._webhooks.add(webhooks)
+
     eventually = staticmethod(eventually)
 
     async def install(self, crd: Mapping[str, Any]) -> None:
@@ -234,6 +250,17 @@ class Cluster:
         for runnable in runnables:
             manager.add(runnable)
         return manager.running()
+
+    @asynccontextmanager
+    async def _calling_webhooks(self, embedded: ApiServer) -> AsyncGenerator[None]:
+        over_tls = HttpsWebhookClient()
+        self._webhooks = InProcessWebhooks(over_tls)
+        embedded.webhooks.client = self._webhooks
+        try:
+            yield
+        finally:
+            embedded.webhooks.client = None
+            await over_tls.close()
 
     def _make(self, name: ControllerName) -> Runnable:
         module, class_name = _CONTROLLERS[name]

@@ -1,13 +1,12 @@
-"""This module holds events, leases, disruption budgets, and what extends the API itself."""
+"""This module holds events, leases, disruption budgets, and the definitions of custom resources."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from dynamo_operator.apiserver import crds
 from dynamo_operator.apiserver.kinds import columns
 from dynamo_operator.apiserver.kinds.openapi import (
-    BYTES,
     CONDITIONS,
     FREE_OBJECT,
     INT32,
@@ -20,7 +19,6 @@ from dynamo_operator.apiserver.kinds.openapi import (
     OpenAPI,
     array,
     kind,
-    map_list,
     mapping,
     record,
 )
@@ -29,7 +27,6 @@ from dynamo_operator.apiserver.kinds.rules import (
     Errors,
     KindRules,
     Kinds,
-    forbidden,
     immutable,
     invalid,
     problems,
@@ -154,33 +151,6 @@ CRD: Final = kind(
         storedVersions=array(STRING),
     ),
 )
-_WEBHOOK: Final = record(
-    name=STRING,
-    clientConfig=record(
-        url=STRING,
-        caBundle=BYTES,
-        service=record(namespace=STRING, name=STRING, path=STRING, port=INT32),
-    ),
-    rules=array(
-        record(
-            operations=array(STRING),
-            apiGroups=array(STRING),
-            apiVersions=array(STRING),
-            resources=array(STRING),
-            scope=STRING,
-        )
-    ),
-    failurePolicy=STRING,
-    matchPolicy=STRING,
-    namespaceSelector=LABEL_SELECTOR,
-    objectSelector=LABEL_SELECTOR,
-    sideEffects=STRING,
-    timeoutSeconds=INT32,
-    admissionReviewVersions=array(STRING),
-    reinvocationPolicy=STRING,
-    matchConditions=map_list("name", record(name=STRING, expression=STRING)),
-)
-WEBHOOK_CONFIGURATION: Final = kind(webhooks=map_list("name", _WEBHOOK))
 
 
 def _validate_event(event: Object) -> Errors:
@@ -283,53 +253,6 @@ def _validate_crd_update(new: Object, old: Object) -> Errors:
     return iter(crds.validate_crd_update(new, old))
 
 
-def _default_webhooks(configuration: Object) -> None:
-    for webhook in configuration.get("webhooks") or ():
-        webhook.setdefault("matchPolicy", "Equivalent")
-        webhook.setdefault("namespaceSelector", {})
-        webhook.setdefault("objectSelector", {})
-        webhook.setdefault("timeoutSeconds", 10)
-        webhook.setdefault("failurePolicy", "Fail")
-        if configuration["kind"] == "MutatingWebhookConfiguration":
-            webhook.setdefault("reinvocationPolicy", "Never")
-        service = (webhook.get("clientConfig") or {}).get("service")
-        if service:
-            service.setdefault("port", 443)
-        for rule in webhook.get("rules") or ():
-            rule.setdefault("scope", "*")
-
-
-def _validate_webhooks(configuration: Object) -> Errors:
-    for position, webhook in enumerate(configuration.get("webhooks") or ()):
-        path = f"webhooks[{position}]"
-        if (webhook.get("name") or "").count(".") < 2:
-            detail = "should be a domain with at least three segments separated by dots"
-            yield invalid(f"{path}.name", webhook.get("name"), detail)
-        yield from supported(
-            f"{path}.sideEffects", webhook.get("sideEffects") or "", ("None", "NoneOnDryRun")
-        )
-        if not webhook.get("admissionReviewVersions"):
-            detail = "must specify one of v1, v1beta1"
-            yield required(f"{path}.admissionReviewVersions", detail)
-        seconds: Any = webhook.get("timeoutSeconds")
-        if not 1 <= seconds <= 30:
-            detail = "the timeout value must be between 1 and 30 seconds"
-            yield invalid(f"{path}.timeoutSeconds", seconds, detail)
-        config = webhook.get("clientConfig") or {}
-        if ("url" in config) == ("service" in config):
-            detail = "exactly one of url or service is required"
-            yield forbidden(f"{path}.clientConfig", detail)
-
-
-_WEBHOOKS: Final = KindRules(
-    schema=WEBHOOK_CONFIGURATION,
-    has_generation=True,
-    generation_fields=("webhooks",),
-    default=_default_webhooks,
-    validate=_validate_webhooks,
-)
-_ADMISSION: Final = "admissionregistration.k8s.io"
-
 KINDS: Final[Kinds] = {
     ("", "Event"): KindRules(
         schema=CORE_EVENT,
@@ -385,6 +308,4 @@ KINDS: Final[Kinds] = {
         validate_update=_validate_crd_update,
         columns=(columns.created_at(),),
     ),
-    (_ADMISSION, "ValidatingWebhookConfiguration"): _WEBHOOKS,
-    (_ADMISSION, "MutatingWebhookConfiguration"): _WEBHOOKS,
 }

@@ -122,15 +122,6 @@ async def test_what_is_missing_says_so(subresource):
     assert answer.message == f"the embedded API server does not implement pods/{subresource}"
 
 
-async def test_a_policy_that_would_not_be_consulted_is_not_stored():
-    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-
-    answer = await Api().create(path, {"metadata": {"name": "a"}})
-
-    assert answer.status == 501
-    assert "it would be stored but never consulted" in answer.message
-
-
 async def test_binding_puts_a_pod_on_a_node_once():
     api = Api()
     await api.create(PODS, pod("p"))

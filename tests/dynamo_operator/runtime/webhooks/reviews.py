@@ -2,32 +2,16 @@
 
 import base64
 import json
-import ssl
 from typing import Any
 
 from dynamo_operator.runtime.client.http import HttpRequest
 from dynamo_operator.runtime.webhooks.server import Webhooks
+from dynamo_operator.testing import NoCertificate
 from tests.dynamo_operator.runtime.widgets import Widget
 
 MUTATE = "/mutate-lab-test-v1-widget"
 VALIDATE = "/validate-lab-test-v1-widget"
 JSON = {"content-type": "application/json"}
-
-
-class NoCertificate:
-    """For a server that is asked without TLS."""
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    pem = b""
-
-    def observe(self, observer):
-        observer(True)
-
-    async def prepare(self):
-        raise AssertionError("nothing listens in this test")
-
-    async def keep_fresh(self):
-        raise AssertionError("nothing listens in this test")
 
 
 def serving(*webhooks, **options) -> Webhooks:

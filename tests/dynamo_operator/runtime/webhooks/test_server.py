@@ -127,7 +127,7 @@ async def test_series_exist_before_the_first_call():
         f'controller_runtime_webhook_latency_seconds_count{{webhook="{MUTATE}"}} 0.0',
         "controller_runtime_webhook_panics_total 0.0",
         "controller_runtime_conversion_webhook_panics_total 0.0",
-        "certwatcher_read_certificate_total 1.0",
+        "certwatcher_read_certificate_total 0.0",
         "certwatcher_read_certificate_errors_total 0.0",
     ):
         assert line in text
