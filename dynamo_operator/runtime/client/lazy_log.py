@@ -7,4 +7,4 @@ def log_warning(event: str, **fields: object) -> None:
     """Log a fact that deserves a look."""
     import structlog
 
-    structlog.get_logger("dynamo_operator.runtime.client").warning(event, **fields)
+    structlog.get_logger(__name__).warning(event, **fields)

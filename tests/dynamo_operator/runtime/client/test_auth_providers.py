@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from dynamo_operator.runtime.client import ConfigError
 from dynamo_operator.runtime.client.kubeconfig import Entry, store_provider_config
 from dynamo_operator.runtime.client.user_credentials import user_credentials
+from tests.dynamo_operator.runtime.client.manual_clock import ManualClock
 from tests.dynamo_operator.runtime.client.scripted_server import ScriptedServer, reply, reset
 from tests.dynamo_operator.runtime.client.test_kubectl_oracle import token_of
 
@@ -22,16 +23,6 @@ OLD = token_of("old", NOW.timestamp() - 1)
 NEW = token_of("new", NOW.timestamp() + 3600)
 NEWER = token_of("newer", NOW.timestamp() + 7200)
 CLUSTER = Entry("c", "cluster", {}, None)  # type: ignore[arg-type] # no part of this
-
-
-class FixedClock:
-    seconds = 0.0
-
-    def monotonic(self):
-        return self.seconds
-
-    def now(self):
-        return datetime.fromtimestamp(NOW.timestamp() + self.seconds, UTC)
 
 
 @pytest.fixture
@@ -58,7 +49,7 @@ def credentials_of(tmp_path):
             YAML().dump(users, file)
         user = Entry("u", "user", fields, tmp_path / "config")
         environ = {"PATH": "/usr/bin:/bin"}
-        return user_credentials(user, CLUSTER, environ=environ, clock=clock or FixedClock())
+        return user_credentials(user, CLUSTER, environ=environ, clock=clock or ManualClock())
 
     return load
 
@@ -80,7 +71,7 @@ def oidc(authority, credentials_of, issuer):
 
 
 async def test_an_id_token_is_sent_until_it_expires_and_renewed_once(oidc, issuer):
-    clock = FixedClock()
+    clock = ManualClock()
     issuer.answers.append(reply(200, {"id_token": NEWER}))
     credentials = oidc(clock, **{"id-token": NEW, "refresh-token": "r"})
 
@@ -115,7 +106,7 @@ async def test_a_renewed_refresh_token_is_used_next_and_stored(oidc, issuer, tmp
     config = tmp_path / "config"
     first, second = {"id_token": NEW, "refresh_token": "r2"}, {"id_token": NEWER}
     issuer.answers += [reply(200, first), issuer.answers[0], reply(200, second)]
-    clock = FixedClock()
+    clock = ManualClock()
     credentials = oidc(clock, **{"id-token": OLD, "refresh-token": "r1"})
     config.write_text(f"# mine\n{config.read_text()}")
     config.chmod(0o640)
@@ -226,7 +217,7 @@ def gcloud(directory, *answers):
 async def test_a_gcp_token_is_sent_until_it_expires_and_then_the_program_runs(
     credentials_of, tmp_path
 ):
-    clock = FixedClock()
+    clock = ManualClock()
     answer = {"credential": {"access_token": "t2", "token_expiry": "2030-01-01T02:00:00Z"}}
     config = gcloud(tmp_path, answer)
     standing = {"access-token": "t1", "expiry": "2030-01-01T01:00:00Z"}

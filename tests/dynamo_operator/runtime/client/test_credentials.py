@@ -1,7 +1,6 @@
 import asyncio
 import json
 import stat
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -11,21 +10,11 @@ from dynamo_operator.runtime.client.exec_plugin import ExecPlugin
 from dynamo_operator.runtime.client.kubeconfig import Entry
 from dynamo_operator.runtime.client.renewed_credentials import RenewedCredentials
 from dynamo_operator.runtime.client.user_credentials import user_credentials
+from tests.dynamo_operator.runtime.client.manual_clock import ManualClock
 
 V1 = "client.authentication.k8s.io/v1"
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"
 KEY = "-----BEGIN PRIVATE KEY-----\nMC4C\n-----END PRIVATE KEY-----"
-
-
-class ManualClock:
-    def __init__(self):
-        self.seconds = 0.0
-
-    def monotonic(self):
-        return self.seconds
-
-    def now(self):
-        return datetime(2030, 1, 1, tzinfo=UTC) + timedelta(seconds=self.seconds)
 
 
 async def test_a_token_is_stripped_and_never_shown():

@@ -234,6 +234,39 @@ async def test_observers_hear_of_every_attempt():
     ]
 
 
+async def test_credentials_that_do_not_come_end_with_the_calls_deadline():
+    class Hanging(Tokens):
+        async def authorization(self):
+            await asyncio.Event().wait()
+            return ""
+
+    transport = ScriptedTransport(answer())
+    rest = rest_client(transport, credentials=Hanging())
+
+    with pytest.raises(DeadlineExceededError, match="no credentials in time"):
+        await rest.request(WRITES[0], timeout_seconds=5)
+    with pytest.raises(DeadlineExceededError, match="no credentials in time"):
+        async with rest.stream(READ):
+            pytest.fail("the stream was opened")
+
+    assert asyncio.get_running_loop().time() == pytest.approx(35)
+    assert transport.requests == []
+
+
+async def test_warnings_are_passed_on_one_by_one_also_those_of_streams():
+    header = r'299 - "use \"v1\", not C:\\v2", 199 - "no", 299 kube "unknown field"'
+    transport = ScriptedTransport(answer(200, b"", warning=header), refusal(404, warning=header))
+    seen: list[str] = []
+    rest = rest_client(transport).with_warning_observer(seen.append)
+
+    async with rest.stream(READ):
+        pass
+    with pytest.raises(NotFoundError):
+        await rest.request(READ)
+
+    assert seen == ['use "v1", not C:\\v2', "unknown field"] * 2
+
+
 def test_a_request_shows_neither_headers_nor_body():
     request = HttpRequest("PUT", "/p", (), {"Authorization": "Bearer s3cret"}, b"s3cret")
 

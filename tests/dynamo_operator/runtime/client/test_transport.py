@@ -28,9 +28,12 @@ from dynamo_operator.runtime.client import (
     UnknownOutcomeError,
 )
 from dynamo_operator.runtime.client.credentials import StaticCredentials
+from dynamo_operator.runtime.client.kubeconfig import Entry
 from dynamo_operator.runtime.client.transport import HttpTransport, fetch_text
+from dynamo_operator.runtime.client.user_credentials import user_credentials
 from informers.errors import ConnectionLostError
 from informers.objects import ObjectKey
+from tests.dynamo_operator.runtime.client.manual_clock import ManualClock
 from tests.dynamo_operator.runtime.client.scripted_server import (
     ScriptedServer,
     chunked,
@@ -131,6 +134,19 @@ async def test_an_answer_that_breaks_http_is_an_error_in_one_line():
             await client.create(ConfigMap.new("a"))
 
     assert "\n" not in str(caught.value)
+
+
+async def test_headers_that_come_twice_are_joined():
+    async def answer(connection):
+        head = b"HTTP/1.1 200 x\r\ncontent-length: 2\r\n"
+        warnings = b'Warning: 299 - "one"\r\nwarning: 299 - "two"\r\n'
+        await connection.write(head + warnings + b"\r\n{}")
+
+    seen: list[str] = []
+    async with ScriptedServer([answer]) as server, client_of(server) as client:
+        await client.with_warning_observer(seen.append).request("GET", "/x")
+
+    assert seen == ["one", "two"]
 
 
 async def test_connections_are_used_again():
@@ -530,6 +546,41 @@ async def test_a_new_client_certificate_is_presented_and_open_streams_stay(autho
         names = [cert["subjectAltName"][0][1] for cert in server.peer_certificates]
 
     assert names == ["first@lab.test", "second@lab.test"]
+
+
+async def test_a_renewed_certificate_file_is_presented_once_its_key_is_there(authority, tmp_path):
+    def write(pair, *, key=True):
+        (tmp_path / "tls.crt").write_bytes(pair.certificate)
+        if key:
+            (tmp_path / "tls.key").write_bytes(pair.key)
+
+    clock = ManualClock()
+    write(pair_of(authority, "first@lab.test"))
+    fields = {"client-certificate": "tls.crt", "client-key": "tls.key"}
+    user = Entry("u", "user", fields, tmp_path / "config")
+    credentials = user_credentials(user, user, environ={}, clock=clock)
+    tls = server_tls(authority, clients=authority)
+    async with (
+        ScriptedServer([reply(200, STORED)], tls) as server,
+        client_of(server, tls=TlsConfig(pem(authority)), credentials=credentials) as client,
+    ):
+        await client.get(ConfigMap, KEY)
+        renewed = pair_of(authority, "second@lab.test")
+        write(renewed, key=False)
+        clock.seconds = 61
+        await client.get(ConfigMap, KEY)
+        write(renewed)
+        clock.seconds = 100
+        await client.get(ConfigMap, KEY)
+        assert server.connections == 1
+        clock.seconds = 130
+        await client.get(ConfigMap, KEY)
+
+        names = [cert["subjectAltName"][0][1] for cert in server.peer_certificates]
+
+    assert names == ["first@lab.test", "second@lab.test"]
+    assert credentials.rejected("")
+    assert "BEGIN" not in repr(credentials)
 
 
 async def test_no_key_is_left_on_disk(authority, tmp_path, monkeypatch):
