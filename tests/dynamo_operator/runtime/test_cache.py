@@ -684,3 +684,24 @@ async def test_values_in_field_selectors_may_hold_anything(cluster):
             (by_mapping,) = await reader.list(Widget, fields={"spec.note": "x=1,y"})
             (by_text,) = await reader.list(Widget, fields="spec.note=x\\\\")
             assert (by_mapping.key.name, by_text.key.name) == ("a", "b")
+
+
+async def test_readiness_can_be_awaited_before_the_start(cluster):
+    await cluster.client.create(widget("a"))
+    manager = Manager(cluster.client, clock=cluster.clock, random=cluster.random)
+    declaration = manager.cache.declare(Widget)
+    seen = []
+
+    async def as_soon_as_it_is_ready(what):
+        await what.wait_synced()
+        seen.append([w.key.name for w in await manager.reader.list(Widget)])
+
+    async with asyncio.TaskGroup() as group:
+        for what in (manager, manager.cache, declaration):
+            group.create_task(as_soon_as_it_is_ready(what))
+        await asyncio.sleep(10)
+        assert seen == []
+        async with manager.running():
+            await asyncio.sleep(1)
+
+    assert seen == [["a"]] * 3
