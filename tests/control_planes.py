@@ -27,8 +27,12 @@ def control_plane(name: ControlPlaneName, *, port: int = 0) -> ControlPlane:
     """A control plane of that name, not started yet; without its programs the test is skipped."""
     if name == "embedded":
         return EmbeddedControlPlane(port=port)
+    return RealControlPlane.complete(require_control_plane(), port=port)
+
+
+def require_control_plane() -> ControlPlaneBinaries:
+    """The programs of a real control plane; without them the test is skipped."""
     try:
-        binaries = ControlPlaneBinaries.find(os.environ, with_controllers=True)
+        return ControlPlaneBinaries.find(os.environ, with_controllers=True)
     except ControlPlaneMissingError as error:
         pytest.skip(f"no real control plane: {error}")
-    return RealControlPlane.complete(binaries, port=port)

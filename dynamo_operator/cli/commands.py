@@ -24,8 +24,8 @@ _LOCAL_MODULES = ("cel", "cryptography", "jsonschema_rs")
 # not pay for what the others need.
 COMMANDS = {
     "start": "run the operator, in a cluster or against a kubeconfig",
-    "demo": "search for the best deployment of a model on an embedded cluster",
-    "cluster": "run an embedded cluster of one node",
+    "demo": "search for the best deployment of a model on a cluster of its own",
+    "cluster": "run a cluster of one node",
     "planner": "the real AISimulate, installed for local runs",
     "request": "work with DynamoGraphDeploymentRequests",
     "crds": "install our CustomResourceDefinitions",

@@ -120,8 +120,10 @@ async def local_cluster(
             _connect(control_plane, options.directory / "node.kubeconfig", _NODE_USER, _NODE_GROUPS)
         )
         manager = Manager(node, name="node")
-        manager.add(NodeAgent(node, _node_options(options, control_plane)))
+        agent = NodeAgent(node, _node_options(options, control_plane))
+        manager.add(agent)
         await stack.enter_async_context(manager.running())
+        await agent.wait_registered()
         yield LocalCluster(control_plane, options.directory, client)
 
 

@@ -150,6 +150,7 @@ class NodeAgent:
         self._ended: set[str] = set()  # Pods that are over but still known to the API server
         self._pods_directory = options.state_directory / "pods"
         self._port = 0
+        self._registered = asyncio.Event()
 
     async def run(self) -> None:
         """Run until cancelled; then every process, mount and file of the Pods is gone.
@@ -166,6 +167,10 @@ class NodeAgent:
             async with self._serving():
                 await self._run(isolation)
 
+    async def wait_registered(self) -> None:
+        """Wait until the Node is there and says that it is ready."""
+        await self._registered.wait()
+
     async def _run(self, isolation: Isolation) -> None:
         events = EventRecorder(
             self._client,
@@ -180,6 +185,7 @@ class NodeAgent:
             informer.add_handler(lambda event: self._on_event(event, context, tasks))
             tasks.create_task(events.run())
             await self._retry(self._register, "node not registered")
+            self._registered.set()
             tasks.create_task(informer.run())
             tasks.create_task(self._beat())
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
-from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -50,7 +51,7 @@ class RealControlPlane:
 
     Its controllers start with `start_controllers`.
 
-    No process of it survives the block. A test may stop and start `etcd` and `api_server` on their
+    Nothing of it survives the block. A test may stop and start `etcd` and `api_server` on their
     own in between.
 
     Args:
@@ -59,7 +60,7 @@ class RealControlPlane:
         scheduler: whether kube-scheduler runs.
         service_accounts: whether Pods need their ServiceAccount to exist.
         port: of the API server; 0 for a free one.
-        directory: where it keeps its files, which stay; None for a temporary one.
+        directory: where its files are while it runs; None for a temporary directory.
         audit_file: where the API server logs each request as a JSON line; None for one of its own.
         clock: dates certificates.
 
@@ -89,7 +90,7 @@ class RealControlPlane:
         self._scheduler = scheduler
         self._service_accounts = service_accounts
         self._port = port
-        self._own_directory = directory
+        self._given_directory = directory
         self._audit_file = audit_file
         self._clock = clock or SystemClock()
         self._authority = CertificateAuthority.create(self._clock.now())
@@ -109,8 +110,7 @@ class RealControlPlane:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            self.directory = self._own_directory or _temporary_directory(stack)
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory = stack.enter_context(_emptied(self._given_directory))
             self._write_files()
             self._audit_path = self._audit_file or self.directory / "audit.log"
             self.audit = AuditFile(self._audit_path)
@@ -317,9 +317,19 @@ class RealControlPlane:
         return await _answers(config, "/readyz")
 
 
-def _temporary_directory(stack: AsyncExitStack) -> Path:
-    temporary = TemporaryDirectory(prefix="control-plane-", ignore_cleanup_errors=True)
-    return Path(stack.enter_context(temporary))
+@contextmanager
+def _emptied(directory: Path | None) -> Iterator[Path]:
+    """Make the directory anew, a temporary one by default, and remove it in the end."""
+    if directory is None:
+        with TemporaryDirectory(prefix="control-plane-", ignore_cleanup_errors=True) as name:
+            yield Path(name)
+        return
+    shutil.rmtree(directory, ignore_errors=True)  # of one that was killed
+    directory.mkdir(parents=True)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 async def _answers(config: ClientConfig, path: str) -> bool:

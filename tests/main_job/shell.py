@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 BIN = Path(sys.executable).parent
@@ -23,10 +24,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """Runs our command and kubectl with one kubeconfig."""
+    """Runs our command and kubectl with one kubeconfig; `variables` are further ones."""
 
     home: Path
     kubeconfig: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     async def __call__(self, command: str, *arguments: str) -> Outcome:
         """Run one command to its end."""
@@ -37,6 +39,7 @@ class Shell:
                 "HOME": str(self.home),
                 "KUBECONFIG": str(self.kubeconfig),
                 "PATH": os.environ["PATH"],
+                **self.variables,
             },
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.control_planes import CONTROL_PLANES, require_control_plane
 from tests.main_job.processes import family_of
 from tests.main_job.shell import BIN, KUBECTL, Shell
 
@@ -19,11 +20,14 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+@pytest.fixture(params=CONTROL_PLANES)
+def running(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """The command, up and serving in `tmp_path/lab`."""
+    if request.param == "real":
+        require_control_plane()
+    flags = [f"--control-plane={request.param}", f"--directory={tmp_path / 'lab'}"]
     with subprocess.Popen(
-        [BIN / "dynamo-operator", "cluster", "--directory", tmp_path / "lab"],
+        [BIN / "dynamo-operator", "cluster", *flags],
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
@@ -58,6 +62,7 @@ async def test_a_signal_is_its_normal_end(
     assert running.wait(timeout=30) == 0
     assert [process for process in family if process.is_alive] == []
     assert not (tmp_path / "lab" / "node").exists()
+    assert not (tmp_path / "lab" / "control-plane").exists()
 
 
 async def test_a_second_one_in_its_directory_leaves_it_alone(
@@ -104,3 +109,17 @@ async def test_a_file_where_a_directory_belongs_is_named(
 
     assert done.exit_code == code
     assert done.output == f"dynamo-operator: {told.format(file=file)}\n"
+
+
+@pytest.mark.parametrize("command", ["cluster", "demo"])
+async def test_a_control_plane_that_is_not_there_says_how_to_get_it(tmp_path: Path, command: str):
+    shell = Shell(tmp_path, tmp_path / "none", {"KUBEBUILDER_ASSETS": str(tmp_path)})
+
+    done = await shell("dynamo-operator", command, "--control-plane=real")
+
+    assert done.exit_code == 2
+    assert done.output == (
+        "dynamo-operator: --control-plane real: no etcd, kube-apiserver, kube-controller-manager"
+        f" and kube-scheduler in {tmp_path}: run hack/control_plane/build (it needs Go and its"
+        " module proxy), or set KUBEBUILDER_ASSETS to a directory with them\n"
+    )
