@@ -145,6 +145,8 @@ class Reflector:
                 session.opened()
                 opened = True
                 self._observer.watch_started(self._resource_type)
+                if not request.send_initial_events:
+                    self._recovered()
                 async for batch in batches:
                     now = self._clock.monotonic()
                     received = session.received(batch, now)

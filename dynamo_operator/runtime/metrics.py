@@ -391,15 +391,13 @@ class InformerMetrics(InformerObserver):
     ) -> None:
         """Count a failed list or watch, and show its status until one succeeds."""
         self._metrics.informer_errors.labels(*self._labels).inc()
-        self.recovered(resource_type)
+        self._show_no_failure()
         self._failing = str(error.code) if isinstance(error, ListWatchError) else "<error>"
         self._metrics.informer_failing.labels(*self._labels, self._failing).set(1)
 
     def recovered(self, resource_type: ResourceType) -> None:
         """Show no failure any more."""
-        if self._failing:
-            self._metrics.informer_failing.remove(*self._labels, self._failing)
-            self._failing = ""
+        self._show_no_failure()
 
     def handler_failed(self, resource_type: ResourceType, key: ObjectKey, error: Exception) -> None:
         """Count an event that a handler lost."""
@@ -415,6 +413,11 @@ class InformerMetrics(InformerObserver):
         """Set the size gauges."""
         self._set_objects(objects)
         self._set_bytes(data_bytes)
+
+    def _show_no_failure(self) -> None:
+        if self._failing:
+            self._metrics.informer_failing.remove(*self._labels, self._failing)
+            self._failing = ""
 
 
 class _OldestReady:

@@ -228,6 +228,11 @@ class InformerReporter(InformerMetrics):
             retry_in_seconds=round(retry_in_seconds, 3),
         )
 
+    def recovered(self, resource_type: ResourceType) -> None:
+        """Log the end of what `failed` told."""
+        super().recovered(resource_type)
+        _log.info("list and watch work again", resource=str(resource_type))
+
     def handler_failed(self, resource_type: ResourceType, key: ObjectKey, error: Exception) -> None:
         """Count and log an event that a handler lost."""
         super().handler_failed(resource_type, key, error)

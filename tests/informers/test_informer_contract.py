@@ -387,3 +387,17 @@ async def test_a_permission_that_is_granted_late_is_used_at_the_next_try():
         assert informer.last_error is None
 
     assert trace == ["failed", "failed", "recovered"]
+
+
+async def test_a_watch_that_opens_again_is_a_recovery_also_where_nothing_changes():
+    cluster = FakeCluster()
+
+    async with running(cluster, use_watch_list=False) as informer:
+        await informer.wait_synced(1)
+        await asyncio.sleep(5)
+        cluster.answers = [ConnectionLostError("refused")]
+        cluster.break_streams()
+        await asyncio.sleep(0.1)
+        assert isinstance(informer.last_error, ConnectionLostError)
+        await asyncio.sleep(5)
+        assert informer.last_error is None
