@@ -32,7 +32,7 @@ class LeaderElectionSettings(BaseModel):
         enabled: whether to work only while holding the Lease.
         id: name of the Lease.
         namespace: namespace of the Lease; default the operator's own, outside a cluster that of
-            the shipped manifests.
+            the shipped manifests, or if that is missing the context's.
         lease_seconds: how long others wait for a renewal before they take over.
         renew_deadline_seconds: how long without a renewal the operator works on.
         retry_seconds: how often the Lease is renewed.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 from pydantic import ValidationError
 
-from dynamo_operator.app import OperatorSettings, build_manager
+from dynamo_operator.app import LeaderElectionSettings, OperatorSettings, build_manager
 from dynamo_operator.cli.connection import add_connection_flags, load_config
 from dynamo_operator.cli.errors import USAGE, CliError
 from dynamo_operator.cli.logs import add_log_flags, configure_logs
@@ -22,7 +22,14 @@ from dynamo_operator.cli.settings import (
 )
 from dynamo_operator.generate.layout import NAMESPACE
 from dynamo_operator.runtime import LeaderElection, LeaderElectionError, LeadershipLostError
-from dynamo_operator.runtime.client import Client, ForbiddenError
+from dynamo_operator.runtime.builtin_kinds import Lease
+from dynamo_operator.runtime.client import (
+    Client,
+    ClientConfig,
+    ClientError,
+    ForbiddenError,
+    NotFoundError,
+)
 from dynamo_operator.runtime.leader_elector import living_holder
 from informers.clock import SystemClock
 
@@ -56,9 +63,9 @@ async def run_start(arguments: argparse.Namespace) -> int:
         server=config.host,
         namespaces=settings.watch_namespaces or "all",
     )
-    chosen = settings.leader_election
-    election = chosen.election(namespace=config.namespace if config.is_in_cluster else NAMESPACE)
     async with Client.connect(config, field_manager=FIELD_MANAGER) as client:
+        chosen = settings.leader_election
+        election = await _election(client, chosen, config)
         if not chosen.enabled:
             await _refuse_beside_another(client, election)
         manager = build_manager(
@@ -69,11 +76,31 @@ async def run_start(arguments: argparse.Namespace) -> int:
         except LeadershipLostError as error:
             raise CliError(str(error)) from error
         except LeaderElectionError as error:
-            raise CliError(
-                f"{error} with {setting_flag(_NAMESPACE)}, or start without with "
-                f"{setting_flag(_ENABLED)}=false"
-            ) from error
+            raise CliError(f"{error} with {setting_flag(_NAMESPACE)}") from error
     return 0
+
+
+async def _election(
+    client: Client, chosen: LeaderElectionSettings, config: ClientConfig
+) -> LeaderElection:
+    """Find the Lease: outside a cluster that of the deployed operator, where there can be one."""
+    if config.is_in_cluster:
+        return chosen.election(namespace=config.namespace)
+    election = chosen.election(namespace=NAMESPACE)
+    if not chosen.namespace:
+        lease = Lease.new(election.name, namespace=election.namespace)
+        try:
+            await client.create(lease, dry_run=True)
+        except NotFoundError:
+            election = chosen.election(namespace=config.namespace)
+            _log.warning(
+                "no operator is deployed: the lease is another one than it would take",
+                missing_namespace=NAMESPACE,
+                lease=str(election.key),
+            )
+        except ClientError as error:  # it exists, or we cannot know
+            _log.debug("lease looked for", lease=str(election.key), answer=str(error))
+    return election
 
 
 async def _refuse_beside_another(client: Client, election: LeaderElection) -> None:

@@ -88,12 +88,14 @@ class LeaderElection:
 
 
 def lease_permissions(name: str) -> tuple[Permission, ...]:
-    """Return what a candidate may do in the Lease's namespace, and nowhere else."""
+    """Return what a candidate may do in the Lease's namespace, and nowhere else.
+
+    It records Events there, too, which every manager may do where it works.
+    """
     leases = ("coordination.k8s.io", ("leases",))
     return (
         Permission(*leases, ("create",)),
         Permission(*leases, ("get", "list", "watch", "update"), names=(name,)),
-        Permission("events.k8s.io", ("events",), ("create", "patch")),
     )
 
 

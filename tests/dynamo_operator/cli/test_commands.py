@@ -18,8 +18,9 @@ from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGrap
 from dynamo_operator.app import LEASE_NAME
 from dynamo_operator.cli.__main__ import main
 from dynamo_operator.generate.crds import custom_resource_definitions
+from dynamo_operator.generate.layout import NAMESPACE
 from dynamo_operator.runtime import LeaderElection
-from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition, Lease
+from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition, Lease, Namespace
 from dynamo_operator.testing.cluster import Cluster
 from informers.objects import ObjectKey
 from tests.reconcilers.search import SPEC
@@ -102,7 +103,6 @@ async def test_the_operator_works_against_a_kubeconfig_and_ends_on_sigterm():
         started(
             "--kubeconfig",
             str(cluster.kubeconfig()),
-            "--leader-election.namespace=default",
             "--operator-image=registry.lab/dynamo-operator:1",
             "--fallback-gpus-per-node=8",
             f"--health-address=127.0.0.1:{port}",
@@ -128,14 +128,26 @@ async def test_the_operator_works_against_a_kubeconfig_and_ends_on_sigterm():
 
 async def test_the_operator_does_not_start_without_a_namespace_for_its_lease():
     async with Cluster.start(mode="http", crds=custom_resource_definitions()) as cluster:
-        code, _, errors = await start(cluster)
+        code, _, errors = await start(cluster, "--leader-election.namespace=nowhere")
 
     assert code == 1
     assert errors.splitlines()[-1] == (
-        "dynamo-operator: lease dynamo-operator-system/dynamo-operator.nvidia.com: namespace "
-        "dynamo-operator-system does not exist: create it, or name another one with "
-        "--leader-election.namespace, or start without with --leader-election.enabled=false"
+        "dynamo-operator: lease nowhere/dynamo-operator.nvidia.com: namespace nowhere "
+        "does not exist: create it, or name another one with --leader-election.namespace"
     )
+
+
+async def test_a_locally_started_operator_takes_the_lease_of_the_deployed_one():
+    async with Cluster.start(mode="http", crds=custom_resource_definitions()) as cluster:
+        await cluster.client.create(Namespace.new(NAMESPACE))
+        async with started(
+            "--kubeconfig", str(cluster.kubeconfig()), "--operator-image=registry.lab/operator:1"
+        ):
+            lease = await cluster.eventually(
+                lambda: cluster.client.get(Lease, ObjectKey(NAMESPACE, LEASE_NAME)), timeout=30
+            )
+
+    assert lease.spec["holderIdentity"].startswith(socket.gethostname())
 
 
 async def test_the_operator_does_not_work_without_election_while_another_holds_the_lease():
@@ -158,7 +170,7 @@ async def test_an_operator_that_loses_its_lease_ends_with_one_line():
         async with asyncio.TaskGroup() as group:
             ended = group.create_task(start(cluster, "--leader-election.namespace=default"))
             lease = await cluster.eventually(
-                lambda: cluster.client.find(Lease, ObjectKey("default", LEASE_NAME)), timeout=30
+                lambda: cluster.client.get(Lease, ObjectKey("default", LEASE_NAME)), timeout=30
             )
             await cluster.client.patch(Lease, lease.key, {"spec": {"holderIdentity": "thief"}})
         code, _, errors = ended.result()
