@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,16 +22,25 @@ pytestmark = [
 
 
 @pytest.fixture(params=CONTROL_PLANES)
-def running(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """The command, up and serving in `tmp_path/lab`."""
+def command(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+    """The command line of a cluster in `tmp_path/lab`."""
     if request.param == "real":
         require_control_plane()
     flags = [f"--control-plane={request.param}", f"--directory={tmp_path / 'lab'}"]
-    with subprocess.Popen(
-        [BIN / "dynamo-operator", "cluster", *flags],
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    return [str(BIN / "dynamo-operator"), "cluster", *flags]
+
+
+@pytest.fixture
+def running(command: list[str], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """The command, up and serving."""
+    with serving(command, tmp_path) as process:
+        yield process
+
+
+@contextmanager
+def serving(command: list[str], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Run the command, from when it serves to the end of the block."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line == f"export KUBECONFIG={tmp_path / 'lab' / 'admin.kubeconfig'}\n"
@@ -80,6 +90,23 @@ async def test_a_second_one_in_its_directory_leaves_it_alone(
     assert nodes.output.split()[:2] == ["local", "Ready"]
 
 
+async def test_killed_it_starts_anew_in_its_directory(
+    running: subprocess.Popen[str], command: list[str], tmp_path: Path
+):
+    shell = Shell(tmp_path, tmp_path / "lab" / "admin.kubeconfig")
+    made = await shell("kubectl", "create", "configmap", "c")
+    running.kill()
+    running.wait()
+
+    with serving(command, tmp_path):
+        nodes = await shell("kubectl", "get", "nodes", "--no-headers")
+        found = await shell("kubectl", "get", "configmap", "c")
+
+    assert made.exit_code == 0, made.output
+    assert nodes.output.split()[:2] == ["local", "Ready"]
+    assert "NotFound" in found.output
+
+
 async def test_a_port_that_is_taken_is_named(tmp_path: Path):
     shell = Shell(tmp_path, tmp_path / "none")
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -111,11 +138,11 @@ async def test_a_file_where_a_directory_belongs_is_named(
     assert done.output == f"dynamo-operator: {told.format(file=file)}\n"
 
 
-@pytest.mark.parametrize("command", ["cluster", "demo"])
-async def test_a_control_plane_that_is_not_there_says_how_to_get_it(tmp_path: Path, command: str):
+@pytest.mark.parametrize("name", ["cluster", "demo"])
+async def test_a_control_plane_that_is_not_there_says_how_to_get_it(tmp_path: Path, name: str):
     shell = Shell(tmp_path, tmp_path / "none", {"KUBEBUILDER_ASSETS": str(tmp_path)})
 
-    done = await shell("dynamo-operator", command, "--control-plane=real")
+    done = await shell("dynamo-operator", name, "--control-plane=real")
 
     assert done.exit_code == 2
     assert done.output == (
