@@ -32,6 +32,10 @@ HOME_DIRECTORY = "/var/run/aisimulate/home"
 CACHE_DIRECTORY = "/var/run/aisimulate/cache"
 CREDENTIALS_DIRECTORY = "/var/run/secrets/kubernetes.io/serviceaccount"
 
+UNRECORDED_FINALIZER = "nvidia.com/dgdr-job-unrecorded"
+"""Keeps a Job in sight until its Run's status names it: whoever deletes it before, and an operator
+that dies in between, cannot make the next one believe that there never was a Job."""
+
 _TOKEN_SECONDS = 3600
 _CONTAINER_SECURITY: dict[str, Any] = {
     "allowPrivilegeEscalation": False,
@@ -60,7 +64,9 @@ def render_job(run: DynamoGraphDeploymentRun, execution: Execution, config_map: 
     }
     if execution.run_deadline_seconds is not None:
         spec["activeDeadlineSeconds"] = execution.run_deadline_seconds
-    return Job.new(name, namespace=run.key.namespace, labels=labels, spec=spec)
+    job = Job.new(name, namespace=run.key.namespace, labels=labels, spec=spec)
+    job.metadata.finalizers = [UNRECORDED_FINALIZER]
+    return job
 
 
 def _pod_spec(

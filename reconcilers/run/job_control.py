@@ -12,14 +12,24 @@ from dynamo_operator.runtime import CachedReader
 from dynamo_operator.runtime.builtin_kinds import Job, Pod
 from dynamo_operator.runtime.client import Client, Reader
 from dynamo_operator.runtime.client.errors import AlreadyExistsError, ConflictError, NotFoundError
-from informers.indexers import BY_OWNER_UID
-from informers.objects import ObjectKey, ResourceType, controller_ref
+from dynamo_operator.runtime.finalizers import remove_finalizer
+from informers.indexers import BY_OWNER_UID, Index
+from informers.objects import KubeObject, ObjectKey, ResourceType, controller_ref
 from reconcilers.run.children import create_child
 from reconcilers.run.errors import InvalidExecutionError
 from reconcilers.run.execution import Execution
-from reconcilers.run.job import render_job
+from reconcilers.run.job import UNRECORDED_FINALIZER, render_job
 from reconcilers.run.manifests import is_owned_by, require_owned
 from reconcilers.run.status_writer import StatusWriter
+
+
+def _owner_of_leaving(job: KubeObject) -> tuple[str, ...]:
+    owner = controller_ref(job) if job.is_deleting else None
+    return () if owner is None else (str(ObjectKey(job.key.namespace, owner.name)),)
+
+
+LEAVING_JOBS = Index("leaving", _owner_of_leaving)
+"""Jobs that are being deleted, by the key of their owner, which may be gone already."""
 
 _CORE_EVENT = ResourceType("", "v1", "Event", "events")
 
@@ -63,7 +73,24 @@ class JobControl:
             job = await self._create(run, execution)
         if run.status.job_ref is None:
             await status.job_created(job)
+        await self._let_go(job)
         return job
+
+    async def let_go(self, key: ObjectKey, run: DynamoGraphDeploymentRun | None) -> None:
+        """Hold no Job of a Run that will not make one any more.
+
+        Args:
+            key: of the Run.
+            run: as the cache has it; None when the cache has none.
+        """
+        if run is not None:
+            jobs = await self._cached(run)
+        else:
+            jobs = await self._reader.by_index(Job, LEAVING_JOBS.name, str(key))
+            run = await self._live.find(DynamoGraphDeploymentRun, key) if jobs else None
+        for job in jobs:
+            if run is None or run.is_deleting or run.is_terminal or not is_owned_by(job, run):
+                await self._let_go(job)
 
     async def pod_of(self, job: Job, *, live: bool = False) -> Pod | None:
         """Return the newest Pod that the Job controls, or None."""
@@ -100,6 +127,7 @@ class JobControl:
     async def delete(self, run: DynamoGraphDeploymentRun) -> None:
         """Delete the Run's Jobs, their Pods first."""
         for job in await self._confirmed(run):
+            await self._let_go(job)
             if job.is_deleting:
                 continue
             try:
@@ -122,6 +150,9 @@ class JobControl:
             found = await self._live.get(Job, desired.key)
             require_owned("Job", found, run)
             return found
+
+    async def _let_go(self, job: Job) -> None:
+        await remove_finalizer(self._client, job, UNRECORDED_FINALIZER)
 
     async def _cached(self, run: DynamoGraphDeploymentRun) -> list[Job]:
         return await self._reader.by_index(Job, BY_OWNER_UID, run.uid)

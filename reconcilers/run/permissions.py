@@ -17,7 +17,8 @@ PERMISSIONS = (
     Permission(GROUP, ("dynamographdeploymentruns/status",), ("patch",)),
     # A child that blocks its owner's deletion needs this where that is enforced.
     Permission(GROUP, ("dynamographdeploymentruns/finalizers",), ("update",)),
-    Permission("batch", ("jobs",), (*_READ, "create", "delete")),
+    # patch removes the finalizer that keeps a Job until its Run names it.
+    Permission("batch", ("jobs",), (*_READ, "create", "patch", "delete")),
     Permission("", ("configmaps",), (*_READ, "create")),
     Permission("", ("serviceaccounts",), (*_READ, "create", "patch")),
     Permission(_RBAC, ("roles", "rolebindings"), (*_READ, "create", "patch")),

@@ -67,6 +67,7 @@ class RunReconciler:
         """Advance the Run of that key by as much as can be done now."""
         run = await self._reader.find(DynamoGraphDeploymentRun, key)
         if run is None or run.is_deleting or run.is_terminal:
+            await self._jobs.let_go(key, run)
             return Result.done()
         status = StatusWriter(run, self._client, self._clock)
         try:

@@ -30,7 +30,7 @@ from informers.objects import CachedObject, ObjectKey
 from reconcilers.run.children import Children
 from reconcilers.run.errors import WaitingError
 from reconcilers.run.freeze import Freezer
-from reconcilers.run.job_control import JobControl
+from reconcilers.run.job_control import LEAVING_JOBS, JobControl
 from reconcilers.run.reconciler import RunReconciler
 from reconcilers.run.settings import RunSettings
 
@@ -83,6 +83,7 @@ def add_to(manager: Manager, settings: RunSettings, *, gpus: GpuDiscovery | None
 
 def _controller(manager: Manager, reconciler: RunReconciler) -> Controller:
     runs = manager.cache.declare(DynamoGraphDeploymentRun, indexes=[_BY_UID])
+    manager.cache.declare(Job, indexes=[LEAVING_JOBS])
 
     def runs_of_request(request: CachedObject) -> Iterable[ObjectKey]:
         for cache in runs:

@@ -14,7 +14,7 @@ import pytest_asyncio
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRun
 from dynamo_operator.cli.local import grant_operator
 from dynamo_operator.local_cluster.cluster import LocalCluster
-from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job
+from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job, Pod
 from dynamo_operator.testing.fault_proxy import FaultProxy
 from dynamo_operator.testing.faults import Cut, Injection, Point
 from dynamo_operator.testing.polling import eventually
@@ -198,6 +198,27 @@ async def test_a_bad_end_survives_the_death_of_the_operator(
     assert await stage.client.list(Job, namespace=stage.namespace) == []
     assert made_by_the_operator(stage) == dict.fromkeys(MADE_ONCE, 1)
     assert processes.alive() == []
+
+
+async def test_a_job_that_was_deleted_before_it_was_recorded_is_not_made_again(
+    operation: Operation, stage: Stage
+):
+    killed = operation.kill_at(MOMENTS["after the Job was created"])
+    await stage.submit("goes-on")
+    await killed.reached()
+    job = await the_job(stage)
+    await stage.client.delete(Job, job.key, propagation="Background")
+
+    await operation.process.start()
+
+    await stage.run_that(completed_with("InvalidExecution"))
+    assert made_by_the_operator(stage) == dict.fromkeys(MADE_ONCE, 1)
+    await eventually(
+        lambda: stage.client.list(Pod, namespace=stage.namespace),
+        lambda pods: pods == [],
+        timeout=PATIENCE_SECONDS,
+    )
+    assert await stage.client.find(Job, job.key) is None
 
 
 async def the_job(stage: Stage) -> Job:

@@ -110,6 +110,11 @@ async def collect(client: Client, job: Job, *pods: Pod) -> None:
         await client.patch(Job, job.key, {"metadata": {"finalizers": None}})
 
 
+async def is_gone(client: Client, job: Job) -> bool:
+    """Whether a Job is gone."""
+    return await client.find(Job, job.key) is None
+
+
 async def is_going(client: Client, job: Job) -> bool:
     """Whether a Job is gone or being deleted."""
     found = await client.find(Job, job.key)

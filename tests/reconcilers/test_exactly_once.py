@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 import pytest
 
@@ -14,7 +14,7 @@ from dynamo_operator.app import OperatorSettings, build_manager
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.runtime import Manager
 from dynamo_operator.runtime.builtin_kinds import Job
-from dynamo_operator.runtime.client import Client
+from dynamo_operator.runtime.client import Client, TransportError
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse, Transport
 from dynamo_operator.testing.cluster import Cluster
 from tests.reconcilers.conftest import GPU_NODE, OPERATOR_IMAGE, Operator
@@ -33,6 +33,7 @@ from tests.reconcilers.search import (
     completed_with,
     creations,
     finish_search,
+    is_gone,
     patch_status,
     request_that,
     run_that,
@@ -157,6 +158,73 @@ async def test_a_job_that_another_operator_made_is_not_missed(cluster: Cluster, 
         await asyncio.sleep(60)
 
     assert completed_with("Pending", status="False")(await the_run(cluster.client))
+
+
+async def test_a_job_that_was_deleted_before_it_was_recorded_is_not_made_again(
+    cluster: Cluster, operator: Operator
+):
+    job = await _unrecorded_job(cluster, operator)
+    await cluster.client.delete(Job, job.key, propagation="Background")
+    assert (await cluster.client.get(Job, job.key)).is_deleting
+
+    async with operator():
+        run = await run_that(cluster, completed_with("InvalidExecution"))
+        await cluster.eventually(lambda: is_gone(cluster.client, job))
+
+    assert run.status.job_ref is not None
+    assert run.status.job_ref.uid == job.uid
+    assert creations(cluster, "jobs") == 1
+
+
+async def test_a_recorded_job_is_held_by_nobody(cluster: Cluster, operator: Operator):
+    await _unrecorded_job(cluster, operator)
+
+    async with operator():
+        await run_that(cluster, lambda run: run.status.job_ref)
+        await cluster.eventually(
+            lambda: the_job(cluster), lambda job: job.metadata.finalizers == []
+        )
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+async def test_an_unrecorded_job_goes_with_its_run(
+    cluster: Cluster, operator: Operator, propagation: Literal["Background", "Foreground"]
+):
+    job = await _unrecorded_job(cluster, operator)
+    run = await the_run(cluster.client)
+    await cluster.client.delete(DynamoGraphDeploymentRun, run.key, propagation=propagation)
+    # As the garbage collector does it.
+    await cluster.client.delete(Job, job.key, propagation="Background")
+
+    async with operator():
+        await cluster.eventually(lambda: is_gone(cluster.client, job))
+
+
+async def test_an_unrecorded_job_of_a_superseded_run_goes(cluster: Cluster, operator: Operator):
+    job = await _unrecorded_job(cluster, operator)
+    change = {"spec": {"rerun": {"reason": "once more"}}}
+    await cluster.client.patch(DynamoGraphDeploymentRequest, REQUEST_KEY, change)
+
+    async with operator():
+        await cluster.eventually(
+            lambda: cluster.client.get(Job, job.key),
+            lambda job: job.metadata.finalizers == ["foregroundDeletion"],
+        )
+
+
+async def _unrecorded_job(cluster: Cluster, operator: Operator) -> Job:
+    """Have an operator make a Job and write nothing more."""
+
+    def dies_with_the_job(request: HttpRequest) -> None:
+        if is_write(request) and creations(cluster, "jobs"):
+            raise TransportError("the operator is dead", sent=False)
+
+    client = client_through(cluster, lambda inner: Answering(inner, dies_with_the_job))
+    async with operator(client=client):
+        await submit(cluster.client)
+        job = await the_job(cluster)
+    assert (await the_run(cluster.client)).status.job_ref is None
+    return job
 
 
 def _quota(request: HttpRequest, is_full: list[bool]) -> HttpResponse | None:
