@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from informers.objects import CachedObject
 
@@ -28,8 +29,7 @@ class WatchStatus:
     retry_after_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
+class WatchEvent(NamedTuple):
     """One decoded line of a watch.
 
     ADDED, MODIFIED and DELETED carry `object`; BOOKMARK carries `resource_version` and, at the end

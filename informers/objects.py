@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class ObjectKey(NamedTuple):
@@ -62,8 +65,7 @@ class ResourceType:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerReference:
+class OwnerReference(NamedTuple):
     """One entry of `metadata.ownerReferences`."""
 
     api_version: str
@@ -124,9 +126,10 @@ class KubeObject(Protocol):
         """Whether `metadata.deletionTimestamp` is set."""
 
 
-@dataclass(frozen=True, slots=True)
-class CachedObject:
+class CachedObject(NamedTuple):
     """An object as a cache keeps it: the few decoded fields, and the JSON as it came.
+
+    One is made of every object of every event; a tuple is the cheapest frozen thing to make.
 
     `data` is the object's own copy of its JSON bytes (never a slice that pins a response), or empty
     in a
@@ -137,8 +140,8 @@ class CachedObject:
     uid: str
     resource_version: str
     generation: int = 0
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = _NOTHING
+    annotations: Mapping[str, str] = _NOTHING
     owner_references: tuple[OwnerReference, ...] = ()
     is_deleting: bool = False
     data: bytes = b""

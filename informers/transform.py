@@ -22,7 +22,8 @@ class TransformedListWatch:
 
     Args:
         list_watch: where objects come from.
-        transform: returns the object to keep; key, UID and versions have to stay.
+        transform: returns the object to keep, e.g. `obj._replace(data=...)`; key, UID and versions
+            have to stay.
     """
 
     def __init__(self, list_watch: ListWatch, transform: Transform) -> None:
@@ -69,4 +70,4 @@ class TransformedListWatch:
     def _event(self, event: WatchEvent) -> WatchEvent:
         if event.object is None:
             return event
-        return replace(event, object=self._transform(event.object))
+        return event._replace(object=self._transform(event.object))

@@ -1,5 +1,4 @@
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -16,7 +15,7 @@ async def test_objects_are_changed_once_each_before_store_and_handlers_see_them(
 
     def strip(obj):
         changed.append(f"{obj.key.name} {obj.resource_version}")
-        return replace(obj, data=b"")
+        return obj._replace(data=b"")
 
     cluster = FakeCluster(watch_list=True)
     cluster.put("a", data=b"long")
@@ -39,7 +38,7 @@ async def test_a_tombstone_shows_what_was_kept():
     cluster = FakeCluster()
     cluster.put("a", data=b"long")
     told: list[ObjectEvent] = []
-    short = TransformedListWatch(cluster, lambda obj: replace(obj, data=b"short"))
+    short = TransformedListWatch(cluster, lambda obj: obj._replace(data=b"short"))
 
     async with running(short, use_watch_list=False) as informer:
         informer.add_handler(told.append)

@@ -1,6 +1,5 @@
 import asyncio
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -519,7 +518,7 @@ async def test_what_is_kept_of_objects_may_be_less_than_there_is(cluster):
     def without_data(obj):
         body = decode_json(obj.data)
         body.pop("data", None)
-        return replace(obj, data=json.dumps(body).encode())
+        return obj._replace(data=json.dumps(body).encode())
 
     await cluster.client.create(ConfigMap.new("a", namespace="default", data={"k": "v"}))
     manager = Manager(cluster.client, clock=cluster.clock, random=cluster.random)
