@@ -13,6 +13,7 @@ from dynamo_operator.apiserver.calls import Call, rfc3339
 from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.query import Query
 from dynamo_operator.apiserver.reads import encoder, selection
+from dynamo_operator.apiserver.remote import after_commit
 from dynamo_operator.apiserver.representation import served_value
 from dynamo_operator.apiserver.resources import Object, Resource
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
@@ -70,8 +71,8 @@ def delete(call: Call, admission: Sequence[DeletionCheck] = ()) -> Response:
     _warn_orphans(call, options)
     remaining = delete_stored(call, stored, options)
     if remaining is not None:
-        accepted = options.orphan_dependents is False
-        return call.answer(202 if accepted else 200, encoder(call).object(remaining))
+        code = 202 if options.orphan_dependents is False else 200
+        return after_commit(lambda: call.answer(code, encoder(call).object(remaining)))
     if _is_kind(call.resource, "", "Pod"):
         return call.answer(200, encoder(call).object(stored))
     details = {

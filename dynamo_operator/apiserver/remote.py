@@ -4,7 +4,8 @@ Handlers never await, so that what they read and what they commit belong togethe
 needs an answer from a webhook raises `Unanswered`; the questions are asked, and the handler runs
 again from its beginning, now knowing. It then sees the store as it is: when an object changed while
 a webhook was asked about it, the new state is another question. What a handler draws at random and
-the time that it sees stay the same from one run to the next.
+the time that it sees stay the same from one run to the next. What follows a commit is run again by
+itself (`after_commit`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from dynamo_operator.apiserver.calls import Call
 from informers.clock import Clock, Random
@@ -30,6 +32,8 @@ class Unanswered(Exception):
     def __init__(self, questions: Sequence[Question]) -> None:
         super().__init__(f"{len(questions)} questions are unanswered")
         self._questions = questions
+        self.rest: Callable[[], Any] | None = None
+        """What to run then, in place of the whole handler."""
 
     async def ask(self) -> None:
         """Ask all questions at once.
@@ -53,16 +57,30 @@ async def settled(handler: Callable[[Call], T], call: Call) -> T:
     clock, tape = _HeldClock(call.world.clock), _Tape.of(call.world.random)
     call.world = replace(call.world, clock=clock, random=tape)
     warnings = len(call.warnings)
+    run: Callable[[], T] = partial(handler, call)
     while True:
         try:
-            result = handler(call)
+            result = run()
         except Unanswered as unanswered:
+            if unanswered.rest is not None:
+                run = unanswered.rest
+                await unanswered.ask()
+                continue
             del call.warnings[warnings:]
             tape.rewind()
             await unanswered.ask()
         else:
             clock.release()
             return result
+
+
+def after_commit(rest: Callable[[], T]) -> T:
+    """Do what is left of a handler that has committed something, which it must not do again."""
+    try:
+        return rest()
+    except Unanswered as unanswered:
+        unanswered.rest = rest
+        raise
 
 
 async def _awaited(question: Question) -> None:

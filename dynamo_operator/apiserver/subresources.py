@@ -10,6 +10,7 @@ from dynamo_operator.apiserver import deletion, patches, status, transient_kinds
 from dynamo_operator.apiserver.calls import Call, rfc3339
 from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.reads import find
+from dynamo_operator.apiserver.remote import after_commit
 from dynamo_operator.apiserver.representation import served_value
 from dynamo_operator.apiserver.resources import Object, ScalePaths
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
@@ -78,7 +79,9 @@ def write_scale(call: Call, writes: Writes) -> Response:
         return {**changed, "metadata": {**old["metadata"], "resourceVersion": version}}
 
     outcome = writes.update_object(call, scaled)
-    return call.answer_value(200, scale_of(call, served_value(call.resource, outcome.stored)))
+    return after_commit(
+        lambda: call.answer_value(200, scale_of(call, served_value(call.resource, outcome.stored)))
+    )
 
 
 def bind(call: Call) -> Response:

@@ -25,6 +25,7 @@ from dynamo_operator.apiserver.incoming import (
 from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.object_metadata import validate_metadata, validate_metadata_update
 from dynamo_operator.apiserver.reads import encoder
+from dynamo_operator.apiserver.remote import after_commit
 from dynamo_operator.apiserver.representation import served_value
 from dynamo_operator.apiserver.resources import Object
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
@@ -281,7 +282,8 @@ def respond(call: Call, outcome: Outcome) -> Response:
     metadata = outcome.stored.value["metadata"]
     call.object_uid = metadata.get("uid", "")
     call.object_name = metadata["name"]
-    return call.answer(201 if outcome.created else 200, encoder(call).object(outcome.stored))
+    code = 201 if outcome.created else 200
+    return after_commit(lambda: call.answer(code, encoder(call).object(outcome.stored)))
 
 
 def finished(obj: Object) -> bool:

@@ -59,7 +59,8 @@ class HubConversion:
     """Converts through one version of the kind, the hub, that every other has a way to.
 
     A conversion is about spec, status and the like. Identity is none of its business: apiVersion,
-    kind and metadata are carried over, labels and annotations unless the function sets them.
+    kind and metadata are carried over, labels and annotations unless the function sets them, if
+    only to nothing: `new.metadata.annotations = {}`.
 
     Args:
         hub: usually the version that is stored.
@@ -234,6 +235,6 @@ def _carried(source: Json, result: Json, api_version: str) -> Json:
     identity: Json = {"apiVersion": api_version, "kind": source["kind"]}
     if "metadata" in source:
         own = result.get("metadata") or {}
-        set_here = {name: own[name] for name in _OWN_METADATA if name in own}
-        identity["metadata"] = {**source["metadata"], **set_here}
+        metadata = {**source["metadata"], **{n: own[n] for n in _OWN_METADATA if n in own}}
+        identity["metadata"] = {n: v for n, v in metadata.items() if n not in own or v != {}}
     return {**identity, **{k: v for k, v in result.items() if k not in ("metadata", *identity)}}

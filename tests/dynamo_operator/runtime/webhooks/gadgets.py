@@ -47,7 +47,8 @@ def to_v1(old: GadgetV1alpha1) -> Gadget:
     annotations = dict(old.annotations)
     if STASH in annotations:
         spec.color = annotations.pop(STASH)
-    new = Gadget.new(old.metadata.name, annotations=annotations or None, spec=spec)
+    new = Gadget.new(old.metadata.name, spec=spec)
+    new.metadata.annotations = annotations
     if old.status:
         new.status = old.status
     return new
@@ -58,11 +59,9 @@ def from_v1(new: Gadget) -> GadgetV1alpha1:
     annotations = dict(new.annotations)
     if new.spec.color:
         annotations[STASH] = new.spec.color
-    old = GadgetV1alpha1.new(
-        new.metadata.name,
-        annotations=annotations or None,
-        spec={} if size is None else {"size": f"{size.number}{size.unit}"},
-    )
+    spec = {} if size is None else {"size": f"{size.number}{size.unit}"}
+    old = GadgetV1alpha1.new(new.metadata.name, spec=spec)
+    old.metadata.annotations = annotations
     if new.status:
         old.status = new.status
     return old
