@@ -135,7 +135,7 @@ def remove_abandoned(parent: Path, pattern: str) -> None:
         pattern: matches their directories' names; those of clusters that run, or start, stay.
     """
     for directory in parent.glob(pattern):
-        if _node_directory(directory).exists():  # made by a cluster that had the directory
+        if any(directory.iterdir()):  # else a cluster may be about to start in it
             with suppress(ClusterError), _own_directory(directory):
                 remove_tree(directory)
 

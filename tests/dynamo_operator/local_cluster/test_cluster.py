@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +12,12 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 
-from dynamo_operator.local_cluster.cluster import ClusterOptions, LocalCluster, local_cluster
+from dynamo_operator.local_cluster.cluster import (
+    ClusterOptions,
+    LocalCluster,
+    local_cluster,
+    remove_abandoned,
+)
 from dynamo_operator.local_cluster.control_plane import PortInUseError
 from dynamo_operator.local_cluster.images import ImageEnvironment, ImageMap
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job, Namespace, Node, Pod, Secret
@@ -149,3 +155,18 @@ async def test_a_port_that_is_taken_is_named(
     with pytest.raises(PortInUseError, match=f"port {port} of 127.0.0.1 is in use"):
         async with local_cluster(options, control_plane(name, port=port)):
             pass
+
+
+async def test_what_killed_clusters_left_is_removed_and_nothing_else(tmp_path: Path):
+    for name in ("lab-running", "lab-killed", "lab-starting", "other"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "lab-killed" / "control-plane").mkdir()
+    (tmp_path / "other" / "file").touch()
+    options = ClusterOptions(directory=tmp_path / "lab-running", images=ImageMap({}))
+
+    async with local_cluster(options):
+        remove_abandoned(tmp_path, "lab-*")
+
+        left = sorted(os.listdir(tmp_path))
+
+    assert left == ["lab-running", "lab-starting", "other"]
