@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -154,15 +153,17 @@ def decode_watch_line(
     """
     # API servers write an event in just one way; where they do, its object is a slice of the line
     # and is read once. Anything else, e.g. a further field after the object, is taken apart first.
-    head = _USUAL_EVENT.match(line)
-    if head is not None and line.endswith(b"}"):
-        try:
-            return _event(head[1].decode(), line[head.end() : -1], keep_data, kinds)
-        except _MALFORMED:
-            pass
+    middle = line.find(_BEFORE_OBJECT, len(_BEFORE_TYPE), _LONGEST_HEAD)
+    if middle > 0 and line.startswith(_BEFORE_TYPE) and line.endswith(b"}"):
+        kind = _EVENT_TYPES.get(line[len(_BEFORE_TYPE) : middle])
+        if kind is not None:
+            try:
+                return _event(kind, line[middle + len(_BEFORE_OBJECT) : -1], keep_data, kinds)
+            except _MALFORMED:
+                pass
     try:
         wire = _decode_wire_event(line)
-        return _event(wire.type, wire.object, keep_data, kinds)
+        return _event(WatchEventType(wire.type), wire.object, keep_data, kinds)
     except _MALFORMED as error:
         raise MalformedJsonError(f"not a watch event: {error}") from error
 
@@ -261,7 +262,11 @@ class _WireStatus(msgspec.Struct):
     details: dict[str, Any] | None = None
 
 
-_USUAL_EVENT = re.compile(rb'\{"type":"([A-Z]+)","object":')
+_BEFORE_TYPE = b'{"type":"'
+_BEFORE_OBJECT = b'","object":'
+_LONGEST_HEAD = len(_BEFORE_TYPE) + len("MODIFIED") + len(_BEFORE_OBJECT)
+_EVENT_TYPES = {kind.value.encode(): kind for kind in WatchEventType}
+_BOOKMARK, _ERROR = WatchEventType.BOOKMARK, WatchEventType.ERROR
 
 _decode_any = msgspec.json.Decoder().decode
 _decode_wire_list = msgspec.json.Decoder(_WireList).decode
@@ -275,32 +280,36 @@ def _cached(raw: msgspec.Raw | bytes, keep_data: bool, kinds: Container[str] = (
     if kinds and wire.kind and wire.kind not in kinds:
         raise UnexpectedKindError(wire.kind)
     meta = wire.metadata or _WireMeta()
+    # By position, as names cost as much again.
     return CachedObject(
-        key=ObjectKey(meta.namespace or "", meta.name or ""),
-        uid=meta.uid or "",
-        resource_version=meta.resourceVersion or "",
-        generation=meta.generation or 0,
-        labels=_strings(meta.labels),
-        annotations=_strings(meta.annotations),
-        owner_references=tuple(map(_owner, meta.ownerReferences or ())),
-        is_deleting=meta.deletionTimestamp is not None,
-        data=bytes(raw) if keep_data else b"",
+        ObjectKey(meta.namespace or "", meta.name or ""),
+        meta.uid or "",
+        meta.resourceVersion or "",
+        meta.generation or 0,
+        _strings(meta.labels),
+        _strings(meta.annotations),
+        tuple(map(_owner, meta.ownerReferences or ())),
+        meta.deletionTimestamp is not None,
+        bytes(raw) if keep_data else b"",
     )
 
 
 def _event(
-    type_: str, raw: msgspec.Raw | bytes, keep_data: bool, kinds: Container[str]
+    kind: WatchEventType, raw: msgspec.Raw | bytes, keep_data: bool, kinds: Container[str]
 ) -> WatchEvent:
-    kind = WatchEventType(type_)
-    if kind is WatchEventType.ERROR:
+    if kind is _ERROR:
         return WatchEvent(kind, status=_watch_status(_decode_wire_status(raw)))
-    if kind is WatchEventType.BOOKMARK:
+    if kind is _BOOKMARK:
         return _bookmark(_decode_wire_object(raw).metadata or _WireMeta())
-    return WatchEvent(kind, object=_cached(raw, keep_data, kinds))
+    return WatchEvent(kind, _cached(raw, keep_data, kinds))
 
 
 def _strings(values: dict[str, str | None] | None) -> Mapping[str, str]:
-    return {name: value or "" for name, value in values.items()} if values else _NOTHING
+    if not values:
+        return _NOTHING
+    if None in values.values():
+        return {name: value or "" for name, value in values.items()}
+    return cast("dict[str, str]", values)
 
 
 def _owner(wire: _WireOwner) -> OwnerReference:
