@@ -13,10 +13,14 @@ IndexFunction = Callable[[CachedObject], Iterable[str]]
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A name, and a pure function that returns the values of an object (any number, or none)."""
+    """A name, and a pure function that returns the values of an object (any number, or none).
+
+    Where the values follow from the key alone, `by_key` spares asking again at every update.
+    """
 
     name: str
     function: IndexFunction
+    by_key: bool = False
 
 
 def _namespace(obj: CachedObject) -> tuple[str, ...]:
@@ -28,7 +32,7 @@ def _owner_uid(obj: CachedObject) -> tuple[str, ...]:
     return () if owner is None else (owner.uid,)
 
 
-BY_NAMESPACE = Index("namespace", _namespace)
+BY_NAMESPACE = Index("namespace", _namespace, by_key=True)
 BY_OWNER_UID = Index("owner-uid", _owner_uid)
 """By the UID of the owner whose `controller` is true."""
 

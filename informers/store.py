@@ -232,6 +232,8 @@ class _IndexTable:
 
     def move(self, key: ObjectKey, old: CachedObject | None, new: CachedObject | None) -> None:
         """Take `key` from under the values of `old` and put it under those of `new`."""
+        if self.index.by_key and old is not None and new is not None:
+            return
         before = () if old is None else self._values(old)
         after = () if new is None else self._values(new, report=True)
         if before == after:

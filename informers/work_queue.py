@@ -30,10 +30,10 @@ import math
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, IntEnum
 from heapq import heapify, heappop, heappush
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from informers.clock import Clock, SystemClock
 from informers.errors import QueueShutDownError
@@ -55,8 +55,7 @@ class Priority(IntEnum):
     HIGH = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Trigger:
+class Trigger(NamedTuple):
     """Why a key was queued, for logs: a reason, and the object that caused it where one did."""
 
     reason: str
@@ -69,14 +68,41 @@ class Trigger:
         return f"{self.reason} {self.resource_type.kind} {self.key}"
 
 
-@dataclass(frozen=True, slots=True)
 class QueueItem(Generic[K]):
-    """What `get` hands out. `attempts` counts this one and the failures before it."""
+    """What `get` hands out: items of the same key are equal.
 
-    key: K
-    priority: int = field(default=Priority.NORMAL, compare=False)
-    attempts: int = field(default=1, compare=False)
-    trigger: Trigger | None = field(default=None, compare=False)
+    Args:
+        key: what was added.
+        priority: the highest it was added with.
+        attempts: counts this one and the failures before it.
+        trigger: why it was added, where that was said.
+    """
+
+    __slots__ = ("attempts", "key", "priority", "trigger")
+
+    def __init__(
+        self,
+        key: K,
+        priority: int = Priority.NORMAL,
+        attempts: int = 1,
+        trigger: Trigger | None = None,
+    ) -> None:
+        self.key = key
+        self.priority = priority
+        self.attempts = attempts
+        self.trigger = trigger
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, QueueItem) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return (
+            f"QueueItem({self.key!r}, priority={self.priority}, attempts={self.attempts}, "
+            f"trigger={self.trigger!r})"
+        )
 
 
 @dataclass(frozen=True, slots=True)

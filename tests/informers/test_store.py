@@ -135,6 +135,24 @@ def test_an_index_may_have_any_number_of_values():
     assert [o.key.name for o in store.lister.by_index(by_letters, "c")] == ["bc"]
 
 
+def test_an_index_by_key_is_asked_only_when_an_object_comes():
+    asked = []
+
+    def first_letter(obj):
+        asked.append(obj.resource_version)
+        return (obj.key.name[0],)
+
+    store = Store([Index("letter", first_letter, by_key=True)])
+    store.apply(added("abc", 1))
+    store.apply(modified("abc", 2))
+    store.apply(modified("abc", 3))
+
+    assert asked == ["1"]
+    assert [o.resource_version for o in store.lister.by_index("letter", "a")] == ["3"]
+    store.apply(deleted("abc", 4))
+    assert store.lister.by_index("letter", "a") == []
+
+
 def test_an_index_is_added_twice_only_if_it_is_the_same():
     store = Store([by_label("app")])
 
