@@ -339,3 +339,29 @@ async def test_readiness_does_not_wait_for_caches_that_conversion_may_hold_up(
 
     assert answer[0] == status
     assert "[+]webhooks ok" in answer[1]
+
+
+@pytest.mark.virtual_time
+async def test_a_handler_may_wait_for_the_cache_within_its_time_limit():
+    async with Cluster.start() as cluster:
+        watches = HeldWatches(cluster, plural="configmaps")
+        watches.hold()
+        manager = Manager(watches.client, clock=cluster.clock, random=cluster.random)
+        manager.cache.declare(ConfigMap)
+
+        async def counted(obj, admission):
+            config_maps = await manager.reader.list(ConfigMap)
+            return [f"there are {len(config_maps)}"]
+
+        webhooks = serving(Webhook(Widget, validate_create=counted, timeout_seconds=5))
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(manager.run())
+            await asyncio.sleep(1)
+            early = await ask(webhooks, VALIDATE, review("CREATE", widget()))
+            watches.release()
+            late = await ask(webhooks, VALIDATE, review("CREATE", widget()))
+            running.cancel()
+        await watches.client.close()
+
+    assert early["status"]["message"] == "no verdict in 5 s"
+    assert late["warnings"] == ["there are 0"]
