@@ -10,7 +10,13 @@ from dynamo_operator.runtime.builtin_kinds import ConfigMap
 from dynamo_operator.runtime.client.codec import resource_type_of
 from dynamo_operator.runtime.enqueue import enqueue_self
 from dynamo_operator.runtime.sources import enqueue_handler
-from informers.errors import ConnectionLostError, ExpiredError, ListWatchError
+from informers.errors import (
+    AccessDeniedError,
+    ConnectionLostError,
+    ExpiredError,
+    ListWatchError,
+    SyncTimeoutError,
+)
 from informers.events import Added, Deleted, ObjectEvent, Updated
 from informers.objects import ObjectKey
 from informers.observers import InformerObserver
@@ -299,3 +305,40 @@ async def test_changes_of_an_object_come_in_order_and_each_on_its_own(stage):
 
     versions = [event.object.resource_version for event in stage.told]
     assert versions == [obj.resource_version for obj in (made, *changes)]
+
+
+async def test_a_kind_that_may_not_be_listed_is_named_or_ends_the_informer(cluster, namespace):
+    stranger = cluster.client_of("a-stranger")
+    list_watch = stranger.list_watch(ConfigMap, namespace=namespace)
+    patient = SharedInformer(list_watch)
+    strict = SharedInformer(list_watch, fail_when_forbidden=True)
+
+    with pytest.raises(AccessDeniedError, match=r"v1 ConfigMap: 403 Forbidden.*a-stranger"):
+        await strict.run()
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(patient.run())
+        with pytest.raises(SyncTimeoutError, match=r"configmaps\.v1 .*403 Forbidden.*a-stranger"):
+            await patient.wait_synced(2)
+        running.cancel()
+
+
+async def test_metadata_alone_follows_every_change(cluster, namespace):
+    list_watch = cluster.client.list_watch(
+        ConfigMap, namespace=namespace, labels=OURS, metadata_only=True
+    )
+    informer = SharedInformer(list_watch)
+    told: list[ObjectEvent] = []
+    informer.add_handler(told.append)
+    stage = Stage(cluster, namespace)
+    await stage.make("a", x="1")
+
+    async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as group:
+        running = group.create_task(informer.run())
+        await informer.wait_synced()
+        await seen(informer, await stage.change("a", x="2"))
+        await stage.delete("a")
+        await informer.wait_until(lambda lister: len(lister) == 0)
+        running.cancel()
+
+    assert [line(event) for event in told] == ["added a (initial)", "updated a", "deleted a"]
+    assert {event.object.data for event in told} == {b""}
