@@ -22,10 +22,10 @@ PENDING = {
     "Owner references, finalizers": 0,
     "Leader election": 11,
     "Webhooks, certificates, health, metrics, logs, events": 2,
-    "Testing": 8,
+    "Testing": 1,
     "Behaviours": 7,
-    "Better designs": 4,
-    "What Python users suffer from": 19,
+    "Better designs": 3,
+    "What Python users suffer from": 15,
 }
 NUMBERED = {"Behaviours": 103, "Better designs": 23, "What Python users suffer from": 30}
 PROVEN = frozenset({"same", "better"})
