@@ -131,6 +131,23 @@ class HttpTransport:
         timeout: aiohttp.ClientTimeout,
         sent: _Sent,
     ) -> aiohttp.ClientResponse:
+        try:
+            return await self._ask(session, request, timeout, sent)
+        except aiohttp.ClientConnectorCertificateError:
+            # Nothing was sent. The server may have a certificate of a new authority, whose own is
+            # in the file already.
+            self._context = None
+            if self._config.tls.ca_file is None:
+                raise
+        return await self._ask(session, request, timeout, sent)
+
+    async def _ask(
+        self,
+        session: aiohttp.ClientSession,
+        request: HttpRequest,
+        timeout: aiohttp.ClientTimeout,
+        sent: _Sent,
+    ) -> aiohttp.ClientResponse:
         return await session.request(
             request.method,
             self._url(request),

@@ -38,6 +38,17 @@ class Received:
 @dataclass
 class Connection:
     writer: asyncio.StreamWriter
+    reader: asyncio.StreamReader
+
+    async def join(self, host: str, port: int):
+        """Pass bytes on to another server and back until either side ends."""
+        reader, writer = await asyncio.open_connection(host, port)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(_pump(self.reader, writer))
+                tasks.create_task(_pump(reader, self.writer))
+        finally:
+            writer.close()
 
     async def write(self, data: bytes):
         self.writer.write(data)
@@ -84,7 +95,7 @@ class ScriptedServer:
             while (request := await _read_request(reader)) is not None:
                 self.received.append(request)
                 answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-                await answer(Connection(writer))
+                await answer(Connection(writer, reader))
         except (
             ConnectionError,
             ssl.SSLError,
@@ -94,6 +105,13 @@ class ScriptedServer:
             pass
         finally:
             writer.close()
+
+
+async def _pump(reader, writer):
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
 
 
 async def _read_request(reader):

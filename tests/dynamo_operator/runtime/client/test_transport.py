@@ -237,19 +237,21 @@ async def test_a_read_goes_on_over_a_reset_connection():
     assert found.resource_version == "7"
 
 
-async def test_streams_do_not_take_the_connections_of_requests():
+async def test_five_hundred_watches_do_not_take_the_connections_of_requests():
     opened = chunked(b"x", then=hang)
     async with (
-        ScriptedServer([*[opened] * 150, reply(200, STORED)]) as server,
+        ScriptedServer([*[opened] * 500, reply(200, STORED)]) as server,
         client_of(server) as client,
         AsyncExitStack() as stack,
     ):
-        for _ in range(150):
+        for _ in range(500):
             await stack.enter_async_context(client.stream("GET", "/watch"))
 
-        found = await client.get(ConfigMap, KEY)
+        async with asyncio.timeout(1):
+            found = await client.get(ConfigMap, KEY)
 
         assert found.resource_version == "7"
+        assert server.connections == 501
 
 
 def event_line(size):
@@ -341,6 +343,32 @@ async def test_requests_go_through_the_proxy_that_the_configuration_names():
 
     assert received.target == "http://lab.test:8080/api/v1/namespaces/lab/configmaps/a"
     assert received.headers["proxy-authorization"] == "Basic bWU6eA=="
+
+
+async def test_https_goes_through_a_tunnel_of_the_proxy(authority):
+    async with ScriptedServer([reply(200, STORED)], server_tls(authority)) as server:
+
+        async def tunnel(connection):
+            await connection.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            await connection.join("127.0.0.1", server.port)
+
+        async with ScriptedServer([tunnel]) as proxy:
+            config = ClientConfig(
+                server.url,
+                proxy=f"http://me:x@127.0.0.1:{proxy.port}",
+                tls=TlsConfig(ca_data=pem(authority)),
+                credentials=StaticCredentials.token("t"),
+            )
+            async with Client.connect(config) as client:
+                found = await client.get(ConfigMap, KEY)
+
+        (connect,), (request,) = proxy.received, server.received
+
+    assert found.resource_version == "7"
+    assert (connect.method, connect.target) == ("CONNECT", f"127.0.0.1:{server.port}")
+    assert connect.headers["proxy-authorization"] == "Basic bWU6eA=="
+    assert "authorization" not in connect.headers
+    assert "proxy-authorization" not in request.headers
 
 
 async def test_the_environment_and_netrc_are_not_looked_at(monkeypatch, tmp_path):
@@ -436,6 +464,23 @@ async def test_a_renewed_authority_file_is_noticed(authority, stranger, tmp_path
         with pytest.raises(TransportError):
             await client.create(ConfigMap.new("a"))
         file.write_bytes(pem(authority))
+
+        assert (await client.create(ConfigMap.new("a"))).resource_version == "7"
+
+
+async def test_not_one_write_fails_when_the_servers_authority_changes(
+    authority, stranger, tmp_path
+):
+    file = tmp_path / "ca.crt"
+    file.write_bytes(pem(authority))
+    tls = server_tls(authority)
+    async with (
+        ScriptedServer([reply(200, STORED, connection="close")], tls) as server,
+        client_of(server, tls=TlsConfig(ca_file=file)) as client,
+    ):
+        await client.create(ConfigMap.new("a"))
+        file.write_bytes(pem(stranger))
+        stranger.issue_cert("127.0.0.1").configure_cert(tls)
 
         assert (await client.create(ConfigMap.new("a"))).resource_version == "7"
 
