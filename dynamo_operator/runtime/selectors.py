@@ -9,14 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from dynamo_operator.runtime.client import codec
-from dynamo_operator.runtime.client.paths import Fields
+import msgspec
+
 from informers.indexers import Index
 from informers.objects import CachedObject, ObjectKey
 
+if TYPE_CHECKING:  # the client itself selects with what is here
+    from dynamo_operator.runtime.client.paths import Fields
+
 LabelMatcher = Callable[[Mapping[str, str]], bool]
+
+_decode: Final = msgspec.json.Decoder().decode
 
 KEY_FIELDS: Final = ("metadata.name", "metadata.namespace")
 """The fields that every API server selects every kind by."""
@@ -138,7 +143,7 @@ def fields_match(obj: Mapping[str, Any], fields: Fields) -> bool:
 
 def meets(obj: CachedObject, requirements: Sequence[FieldRequirement]) -> bool:
     """Whether a whole cached object meets all of some requirements."""
-    decoded = codec.decode_json(obj.data)
+    decoded = _decode(obj.data)
     return all(requirement.matches(decoded) for requirement in requirements)
 
 
@@ -156,7 +161,7 @@ def by_field(path: str) -> Index:
     """
 
     def values(obj: CachedObject) -> tuple[str, ...]:
-        return (field_text(codec.decode_json(obj.data), path),)
+        return (field_text(_decode(obj.data), path),)
 
     return Index(field_index_name(path), values)
 
