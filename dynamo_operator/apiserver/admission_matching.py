@@ -25,10 +25,11 @@ _CONFIGURATIONS = frozenset(
 def is_exempt(request: AdmissionRequest) -> bool:
     """Whether admission by configuration never concerns the request."""
     resource = request.resource
-    # A scale is judged as a Scale by a real server; nothing here shows webhooks one.
-    return (
+    # A change of the scale is judged as that of a Scale, not of the whole object.
+    is_judged_as_part = request.call.info.subresource == "scale" and request.part is None
+    return is_judged_as_part or (
         resource.group == "admissionregistration.k8s.io" and resource.plural in _CONFIGURATIONS
-    ) or request.call.info.subresource not in ("", "status")
+    )
 
 
 def matched(

@@ -21,6 +21,8 @@ class AdmissionRequest:
         new: the object as it will be; None for a deletion.
         old: the object as it is; None for a creation.
         options: of a deletion.
+        part: apiVersion and kind of what is written, where that is no object of the resource: the
+            Scale or the Eviction of one.
     """
 
     call: Call
@@ -29,6 +31,7 @@ class AdmissionRequest:
     new: Object | None
     old: Object | None
     options: Object | None = None
+    part: tuple[str, str] | None = None
 
     @classmethod
     def of_write(cls, call: Call, new: Object, old: Object | None) -> AdmissionRequest:
@@ -45,20 +48,30 @@ class AdmissionRequest:
     @property
     def name(self) -> str:
         """The object's name; empty while it has none."""
-        if self.operation == DELETE:
+        if self.operation == DELETE or self.part is not None:
             return self.call.info.name
         return str((self.new or {}).get("metadata", {}).get("name", ""))
 
     def converted(self, resource: Resource) -> AdmissionRequest:
         """Return the request as if it had been made in an equivalent version."""
-        if resource is self.resource:
-            return self
+        if resource is self.resource or self.part is not None:
+            return replace(self, resource=resource)
         return replace(
             self,
             resource=resource,
             new=_converted(self.new, self.resource, resource),
             old=_converted(self.old, self.resource, resource),
         )
+
+    def decoded(self, new: Object) -> Object:
+        """Return a new object as the server reads it."""
+        return new if self.part is not None else self.resource.strategy.decoded(new)
+
+    def in_own_version(self, new: Object, converted: AdmissionRequest) -> Object:
+        """Return an object of the request that this was converted to in this one's version."""
+        if self.part is not None:
+            return new
+        return self.resource.from_version(new, converted.resource)
 
     def with_new(self, new: Object) -> AdmissionRequest:
         """Return the request with another new object."""
@@ -69,9 +82,9 @@ class AdmissionRequest:
         call, asked = self.call, self.call.resource
         subresource = call.info.subresource
         request: dict[str, Any] = {
-            "kind": _kind(self.resource),
+            "kind": self._kind(self.resource),
             "resource": _resource(self.resource),
-            "requestKind": _kind(asked),
+            "requestKind": self._kind(asked),
             "requestResource": _resource(asked),
             "operation": self.operation,
             "userInfo": _user(call),
@@ -87,6 +100,12 @@ class AdmissionRequest:
         if self.namespace:
             request["namespace"] = self.namespace
         return request
+
+    def _kind(self, resource: Resource) -> Object:
+        group, version, kind = resource.group, resource.version, resource.kind
+        if self.part is not None:
+            (group, _, version), kind = self.part[0].rpartition("/"), self.part[1]
+        return {"group": group, "version": version, "kind": kind}
 
     def _options(self) -> Object:
         query = self.call.query
@@ -105,10 +124,6 @@ class AdmissionRequest:
 
 def _converted(obj: Object | None, source: Resource, target: Resource) -> Object | None:
     return None if obj is None else target.from_version(obj, source)
-
-
-def _kind(resource: Resource) -> Object:
-    return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
 def _resource(resource: Resource) -> Object:

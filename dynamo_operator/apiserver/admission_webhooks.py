@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dynamo_operator.apiserver import patches, status
@@ -45,10 +45,14 @@ class MutatingWebhooks:
             StatusError: one denies it, or cannot be asked and must be.
             Unanswered: one has to be asked first.
         """
-        request = AdmissionRequest.of_write(call, new, old)
-        hooks = list(_hooks(call.world.storage, _MUTATING))
+        return self.mutated(AdmissionRequest.of_write(call, new, old))
+
+    def mutated(self, request: AdmissionRequest) -> Object:
+        """Return the new object of any request as the webhooks want it."""
+        assert request.new is not None
+        hooks = list(_hooks(request.call.world.storage, _MUTATING))
         if not hooks or is_exempt(request):
-            return new
+            return request.new
         return self._mutated(request, hooks)
 
     def check_deletion(self, request: AdmissionRequest) -> None:
@@ -59,21 +63,20 @@ class MutatingWebhooks:
 
     def _mutated(self, request: AdmissionRequest, hooks: list[_Hook]) -> Object:
         """Ask every webhook, and those that want it again if the object changed since."""
-        strategy = request.resource.strategy
         seen: dict[int, Object] = {}
         for again in (False, True):
             for position, hook in enumerate(hooks):
                 if again and (not hook.reinvoked or position not in seen):
                     continue
                 assert request.new is not None
-                shown = request.with_new(strategy.decoded(request.new))
+                shown = request.with_new(request.decoded(request.new))
                 if again and seen[position] == shown.new:
                     continue
                 changed = self._ask(hook, shown)
                 if changed is None:
                     continue
                 request = request.with_new(changed)
-                seen[position] = strategy.decoded(changed)
+                seen[position] = request.decoded(changed)
         assert request.new is not None
         return request.new
 
@@ -91,7 +94,45 @@ class MutatingWebhooks:
         patched = hook.patched(concerned.new, answer)
         if patched is concerned.new or request.new is None:
             return request.new
-        return request.resource.from_version(patched, concerned.resource)
+        return request.in_own_version(patched, concerned)
+
+
+class PartAdmission:
+    """Admission of what is written but no object of its own: a Scale, a Binding, an Eviction.
+
+    Args:
+        mutating: changes it.
+        checks: judge it, in this order.
+    """
+
+    def __init__(
+        self, mutating: MutatingWebhooks, checks: Sequence[Callable[[AdmissionRequest], None]]
+    ) -> None:
+        self._mutating = mutating
+        self._checks = checks
+
+    def admitted(
+        self, call: Call, part: tuple[str, str], new: Object, old: Object | None = None
+    ) -> Object:
+        """Return the part to go on with.
+
+        Args:
+            call: the request.
+            part: apiVersion and kind of it.
+            new: what was sent.
+            old: what is there.
+
+        Raises:
+            StatusError: something denies it.
+            Unanswered: a webhook has to be asked first.
+        """
+        new = {**new, "apiVersion": part[0], "kind": part[1]}
+        request = replace(AdmissionRequest.of_write(call, new, old), part=part)
+        request = request.with_new(self._mutating.mutated(request))
+        for check in self._checks:
+            check(request)
+        assert request.new is not None
+        return request.new
 
 
 class ValidatingWebhooks:

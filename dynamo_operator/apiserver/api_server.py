@@ -10,7 +10,11 @@ from urllib.parse import quote, urlencode
 from dynamo_operator.apiserver import bootstrap, discovery, rbac, selectors, status
 from dynamo_operator.apiserver.admission import NamespaceLifecycle
 from dynamo_operator.apiserver.admission_policies import ValidatingPolicies
-from dynamo_operator.apiserver.admission_webhooks import MutatingWebhooks, ValidatingWebhooks
+from dynamo_operator.apiserver.admission_webhooks import (
+    MutatingWebhooks,
+    PartAdmission,
+    ValidatingWebhooks,
+)
 from dynamo_operator.apiserver.audit import AuditEntry, AuditLog
 from dynamo_operator.apiserver.authentication import Authenticator, impersonated
 from dynamo_operator.apiserver.builtin_resources import builtin_resources
@@ -97,6 +101,7 @@ class ApiServer:
             Writes(admission, [PodSecurity(), policies, validating]),
             reviews,
             tokens,
+            PartAdmission(mutating, [policies.check, validating.check]),
             [mutating.check_deletion, policies.check, validating.check],
         )
         self._crds = CrdServing(self._world, self._handlers.end_watches, self.webhooks)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from dynamo_operator.apiserver import deletion, kubelet, reads, remote, status, subresources
+from dynamo_operator.apiserver.admission_webhooks import PartAdmission
 from dynamo_operator.apiserver.calls import Call
 from dynamo_operator.apiserver.deletion import DeletionCheck
 from dynamo_operator.apiserver.kubelet import KubeletClient
@@ -29,11 +30,13 @@ class Handlers:
         writes: Writes,
         reviews: Reviews,
         tokens: TokenIssuer,
+        parts: PartAdmission,
         deletion_checks: Sequence[DeletionCheck] = (),
     ) -> None:
         self._writes = writes
         self._reviews = reviews
         self._tokens = tokens
+        self._parts = parts
         self._deletion_checks = deletion_checks
         self._watches: dict[int, WatchStream] = {}
 
@@ -84,7 +87,7 @@ class Handlers:
         if self._reviews.answers(resource.kind) and not resource.custom:
             return self._reviews.create
         if (resource.group, resource.plural) == ("", "bindings"):
-            return subresources.bind
+            return partial(subresources.bind, admission=self._parts)
         return self._writes.create
 
     def _subresource_handler(self, call: Call) -> Handler:
@@ -104,13 +107,15 @@ class Handlers:
             case "scale", "get":
                 return subresources.get_scale
             case "scale", "update" | "patch":
-                return lambda scaled: subresources.write_scale(scaled, self._writes)
+                return partial(subresources.write_scale, writes=self._writes, admission=self._parts)
             case "binding", "create":
-                return subresources.bind
+                return partial(subresources.bind, admission=self._parts)
             case "eviction", "create":
-                return subresources.evict
+                return partial(subresources.evict, admission=self._parts)
             case "token", "create":
-                return lambda asked: subresources.request_token(asked, self._tokens)
+                return partial(
+                    subresources.request_token, tokens=self._tokens, admission=self._parts
+                )
             case "finalize", "update":
                 return subresources.finalize_namespace
         raise status.method_not_allowed(resource.group, where, info.verb)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from dynamo_operator.apiserver import deletion, patches, status, transient_kinds
+from dynamo_operator.apiserver.admission_webhooks import PartAdmission
 from dynamo_operator.apiserver.calls import Call, rfc3339
 from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.reads import find
@@ -20,6 +21,10 @@ from dynamo_operator.apiserver.writes import JSON_PATCH, MERGE_PATCH, Writes, fi
 _MIN_TOKEN_SECONDS = 600
 _DEFAULT_TOKEN_SECONDS = 3600
 _MAX_TOKEN_SECONDS = 1 << 32
+_BINDING = ("v1", "Binding")
+_EVICTION = ("policy/v1", "Eviction")
+_SCALE = ("autoscaling/v1", "Scale")
+_TOKEN_REQUEST = ("authentication.k8s.io/v1", "TokenRequest")
 _BOUND_KINDS = {"Pod": "pods", "Secret": "secrets"}
 
 
@@ -48,7 +53,7 @@ def scale_of(call: Call, obj: Object) -> Object:
     }
 
 
-def write_scale(call: Call, writes: Writes) -> Response:
+def write_scale(call: Call, writes: Writes, admission: PartAdmission) -> Response:
     """Answer an update or a patch of the scale."""
     paths = _scale_paths(call)
     body = call.parse_body()
@@ -65,6 +70,7 @@ def write_scale(call: Call, writes: Writes) -> Response:
             case _:
                 raise status.unsupported_media_type((JSON_PATCH, MERGE_PATCH))
         scale = transient_kinds.decode("Scale", scale)
+        scale = admission.admitted(call, _SCALE, scale, scale_of(call, old))
         replicas = scale.get("spec", {}).get("replicas", 0)
         if replicas < 0:
             error = FieldError(
@@ -84,9 +90,9 @@ def write_scale(call: Call, writes: Writes) -> Response:
     )
 
 
-def bind(call: Call) -> Response:
+def bind(call: Call, admission: PartAdmission) -> Response:
     """Answer the binding of a Pod to a node."""
-    body = transient_kinds.decode("Binding", call.body())
+    body = admission.admitted(call, _BINDING, transient_kinds.decode("Binding", call.body()))
     target = body.get("target", {}).get("name", "")
     if not target:
         error = FieldError("target.name", FieldErrorKind.REQUIRED)
@@ -129,10 +135,11 @@ def finalize_namespace(call: Call) -> Response:
     return call.answer_value(200, changed)
 
 
-def evict(call: Call) -> Response:
+def evict(call: Call, admission: PartAdmission) -> Response:
     """Answer the eviction of a Pod: a deletion that disruption budgets can refuse."""
     pod = find(call).value
     call.object_uid = pod["metadata"]["uid"]
+    body = transient_kinds.decode("Eviction", call.body() if call.request.body else {})
     for budget in call.world.storage.objects(("policy", "poddisruptionbudgets"), call.namespace):
         selector = (budget.value.get("spec") or {}).get("selector") or {}
         if _selects(selector, pod["metadata"].get("labels") or {}):
@@ -142,18 +149,20 @@ def evict(call: Call) -> Response:
                     "Cannot evict pod as it would violate the pod's disruption budget.",
                     retry_after_seconds=10,
                 )
-    body = transient_kinds.decode("Eviction", call.body() if call.request.body else {})
+    body = admission.admitted(call, _EVICTION, body)
     options = deletion.read_options(body.get("deleteOptions", {}))
     deletion.check_preconditions(call.resource, pod, options)
     deletion.delete_stored(call, find(call), options)
     return call.answer_value(201, _created())
 
 
-def request_token(call: Call, tokens: TokenIssuer) -> Response:
+def request_token(call: Call, tokens: TokenIssuer, admission: PartAdmission) -> Response:
     """Answer a TokenRequest with a token of the ServiceAccount."""
     account = find(call)
     call.object_uid = account.value["metadata"]["uid"]
-    spec = transient_kinds.decode("TokenRequest", call.body()).get("spec", {})
+    body = transient_kinds.decode("TokenRequest", call.body())
+    body = admission.admitted(call, _TOKEN_REQUEST, body)
+    spec = body.get("spec", {})
     seconds = spec.get("expirationSeconds", _DEFAULT_TOKEN_SECONDS)
     problem = ""
     if seconds < _MIN_TOKEN_SECONDS:

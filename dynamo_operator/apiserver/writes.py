@@ -116,13 +116,13 @@ class Writes:
             raise status.StatusError(
                 500, "", "resourceVersion should not be set on objects to be created"
             )
+        sent = obj
         call.object_name = obj["metadata"].get("name", "")
-        obj = named(call, self._admit(call, obj, None))
-        call.object_name = obj["metadata"].get("name", "")
-        managed = obj["metadata"].get("managedFields")
-        obj = with_metadata(obj, **_new_metadata(call, obj, managed))
-        obj = resource.strategy.prepare_create(obj)
-        name = obj["metadata"].get("name", "")
+        admitted = self._admit(call, sent, None)
+        obj = named(call, admitted)
+        call.object_name = name = obj["metadata"].get("name", "")
+        metadata = _new_metadata(call, obj["metadata"].get("managedFields"))
+        obj = resource.strategy.prepare_create(with_metadata(obj, **metadata))
         errors = [
             *validate_metadata(resource, obj["metadata"]),
             *resource.strategy.validate_create(obj),
@@ -134,7 +134,10 @@ class Writes:
         if world.storage.get(resource.storage_key, call.namespace, name) is not None:
             raise status.already_exists(resource.group, resource.plural, name)
         if not applied:
-            obj = apply.record_update(None, obj, resource.strategy.schema, _writer(call))
+            written = obj
+            if admitted is not sent:
+                written = resource.strategy.prepare_create(with_metadata(sent, **metadata))
+            obj = _with_managers(call, obj, written, None)
         kept = resource.kept(obj)
         if call.dry_run:
             return Outcome(StoredObject(kept, 0), created=True)
@@ -162,9 +165,11 @@ class Writes:
             raise call.not_found()
         old = served_value(resource, stored)
         call.object_uid = old["metadata"]["uid"]
-        new = transform(old)
-        check_version(call, new, old, requires_version=requires_version and resource.custom)
-        new = self._prepared(call, new, old)
+        sent = transform(old)
+        check_version(call, sent, old, requires_version=requires_version and resource.custom)
+        sent = placed(call, _with_system_fields(sent, old))
+        admitted = self._admit(call, sent, old)
+        new = self._prepared(call, admitted, sent, old)
         errors = [
             *validate_metadata_update(new["metadata"], old["metadata"], resource),
             *resource.strategy.validate_update(new, old, call.info.subresource),
@@ -174,7 +179,8 @@ class Writes:
         call.warnings += resource.strategy.warnings(new, old)
         self._validate(call, new, old)
         if not applied:
-            new = apply.record_update(old, new, resource.strategy.schema, _writer(call))
+            written = new if admitted is sent else self._prepared(call, sent, sent, old)
+            new = _with_managers(call, new, written, old)
         return self._commit(call, stored, new, old)
 
     def _commit(self, call: Call, stored: StoredObject, new: Object, old: Object) -> Outcome:
@@ -189,10 +195,9 @@ class Writes:
             return Outcome(StoredObject(kept, removed.resource_version))
         return Outcome(storage.put(key, kept))
 
-    def _prepared(self, call: Call, new: Object, old: Object) -> Object:
+    def _prepared(self, call: Call, new: Object, sent: Object, old: Object) -> Object:
         strategy, subresource = call.resource.strategy, call.info.subresource
-        managed = new["metadata"].get("managedFields")
-        new = self._admit(call, placed(call, _with_system_fields(new, old)), old)
+        managed = sent["metadata"].get("managedFields")
         new = _with_system_fields(strategy.prepare_update(new, old, subresource), old)
         generation = old["metadata"].get("generation")
         if (
@@ -296,7 +301,14 @@ def finished(obj: Object) -> bool:
     return not metadata.get("deletionGracePeriodSeconds")
 
 
-def _new_metadata(call: Call, obj: Object, managed: Any) -> dict[str, Any]:
+def _with_managers(call: Call, new: Object, written: Object, old: Object | None) -> Object:
+    """Return `new` with its managers; they own what was written, not what admission made of it."""
+    schema = call.resource.strategy.schema
+    written = apply.record_update(old, written, schema, _writer(call))
+    return with_metadata(new, managedFields=written["metadata"].get("managedFields"))
+
+
+def _new_metadata(call: Call, managed: Any) -> dict[str, Any]:
     return {
         "uid": call.world.new_uid(),
         "creationTimestamp": call.world.timestamp(),

@@ -170,6 +170,14 @@ async def test_what_is_left_out_is_filled_in(stage):
     assert made.spec.size.unit == "mm"
 
 
+async def test_what_a_webhook_fills_in_belongs_to_no_field_manager(stage):
+    made = await stage.client.create(stage.gadget("owned", spec={"size": {"number": 1}}))
+
+    (entry,) = made.to_dict()["metadata"]["managedFields"]
+    assert "f:color" not in entry["fieldsV1"]["f:spec"]
+    assert "f:number" in entry["fieldsV1"]["f:spec"]["f:size"]
+
+
 async def test_what_is_wrong_is_denied_with_the_status_of_the_validator(stage):
     with pytest.raises(InvalidError) as denied:
         await stage.client.create(stage.gadget("plaid", spec={"color": "plaid"}))

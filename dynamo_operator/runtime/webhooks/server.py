@@ -39,6 +39,7 @@ _ADMISSION_SECONDS: Final = 10.0
 _CONVERSION_SECONDS: Final = 30.0
 _LARGEST_CONVERSION: Final = 256 * 1024 * 1024  # a whole list is converted at once
 _DIAL_SECONDS: Final = 10.0
+_REPLY_SECONDS: Final = 0.5
 _SHUTDOWN_SECONDS: Final = 25.0
 
 _CANCELLED_INSIDE: Final = "the handler was cancelled, although nobody asked for it"
@@ -250,11 +251,11 @@ async def _refusing_malformed(
 
 
 def _limit(request: HttpRequest, limit_seconds: float) -> float:
-    """Return our time limit, or the caller's where it says a shorter one."""
-    asked = dict(request.query).get("timeout", "")
-    number = asked.removesuffix("s")
+    """Return our time limit, or a little less than the caller's, who should still hear of it."""
+    number = dict(request.query).get("timeout", "").removesuffix("s")
     if number.replace(".", "", 1).isdecimal() and float(number) > 0:
-        return min(limit_seconds, float(number))
+        asked = float(number)
+        return min(limit_seconds, asked - min(_REPLY_SECONDS, asked / 10))
     return limit_seconds
 
 

@@ -9,9 +9,11 @@ from tests.dynamo_operator.apiserver.api import (
     CONFIG_MAPS,
     CORE,
     CRDS,
+    PODS,
     WIDGETS,
     Api,
     config_map,
+    pod,
     widget,
     widget_crd,
 )
@@ -95,6 +97,18 @@ async def test_a_patch_is_applied_and_what_the_schema_does_not_know_is_dropped(a
     assert webhooks.reviews[1][1]["object"]["spec"]["replicas"] == 7
 
 
+async def test_what_a_mutation_adds_belongs_to_no_manager(api, webhooks):
+    webhooks.scripts["/mutate"] = patch(add("/spec/replicas", 7))
+
+    made = await api.create(WIDGETS, widget("a"))
+    changed = await api.merge(f"{WIDGETS}/a", {"spec": {"size": 2}})
+
+    for answer in (made, changed):
+        (entry,) = answer.body["metadata"]["managedFields"]
+        assert entry["fieldsV1"] == {"f:spec": {".": {}, "f:size": {}}}
+        assert answer.body["spec"]["replicas"] == 7
+
+
 async def test_a_mutation_may_name_the_object_otherwise(api, webhooks):
     webhooks.scripts["/mutate"] = patch(
         {"op": "replace", "path": "/metadata/name", "value": "other"}
@@ -152,6 +166,48 @@ async def test_the_status_is_a_subresource_of_its_own(api, webhooks):
     assert [r["subResource"] for _, r in webhooks.reviews] == ["status", "status"]
     assert [r["requestSubResource"] for _, r in webhooks.reviews] == ["status", "status"]
     assert webhooks.reviews[1][1]["object"]["status"] == {"y": 1}
+
+
+async def test_the_scale_is_judged_as_a_scale(api, webhooks):
+    await api.create(WIDGETS, widget("a"))
+    webhooks.reviews.clear()
+    webhooks.scripts["/mutate"] = patch({"op": "replace", "path": "/spec/replicas", "value": 2})
+
+    scaled = await api.merge(f"{WIDGETS}/a/scale", {"spec": {"replicas": 3}})
+
+    for (_, request), replicas in zip(webhooks.reviews, (3, 2), strict=True):
+        assert request["kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+        assert (request["resource"]["resource"], request["subResource"]) == ("widgets", "scale")
+        assert (request["operation"], request["name"]) == ("UPDATE", "a")
+        assert request["object"]["spec"] == {"replicas": replicas}
+        assert request["oldObject"]["kind"] == "Scale"
+    assert scaled.body["spec"] == {"replicas": 2}
+    assert (await api.get(f"{WIDGETS}/a")).body["spec"] == {"size": 1, "replicas": 2}
+
+
+@pytest.mark.parametrize(
+    ("subresource", "body", "kind", "code"),
+    [
+        ("binding", {"target": {"kind": "Node", "name": "n"}}, "Binding", 201),
+        ("eviction", {}, "Eviction", 201),
+    ],
+)
+async def test_what_is_done_to_a_pod_through_a_subresource_is_judged(subresource, body, kind, code):
+    api = Api()
+    webhooks = ScriptedWebhooks(api)
+    await api.create(PODS, pod("p"))
+    rule = {**EVERYTHING, "resources": [f"pods/{subresource}"]}
+    await configure(api, VALIDATING, hook("validate", rules=[rule]))
+    webhooks.scripts["/validate"] = deny("not now")
+    refused = await api.create(f"{PODS}/p/{subresource}", body)
+    webhooks.scripts["/validate"] = allow
+
+    done = await api.create(f"{PODS}/p/{subresource}", body)
+
+    assert (refused.status, done.status) == (400, code)
+    for _, request in webhooks.reviews:
+        assert (request["operation"], request["name"]) == ("CREATE", "p")
+        assert request["object"]["kind"] == request["kind"]["kind"] == kind
 
 
 async def test_a_deletion_shows_the_object_that_goes(api, webhooks):

@@ -135,7 +135,8 @@ async def test_series_exist_before_the_first_call():
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize(
-    ("query", "seconds"), [((), 7), ([("timeout", "2s")], 2), ([("timeout", "30s")], 7)]
+    ("query", "seconds"),
+    [((), 7), ([("timeout", "2s")], 1.8), ([("timeout", "7s")], 6.5), ([("timeout", "30s")], 7)],
 )
 async def test_a_handler_has_the_shorter_of_both_time_limits(query, seconds):
     ended = []
