@@ -416,14 +416,15 @@ class Manager:
             for declared, runnable in self._kept
             if not (isinstance(runnable, RunningController) and runnable.is_stopped)
         ]
-        if self._leader_bound.cancel():
-            asyncio.get_running_loop().call_later(_AT_ONCE_SECONDS, self._abandon_again)
+        lost = self._leader_bound  # the next term has another group
+        if lost.cancel():
+            asyncio.get_running_loop().call_later(_AT_ONCE_SECONDS, self._abandon_again, lost)
 
-    def _abandon_again(self) -> None:
-        running = self._leader_bound.cancel()
+    def _abandon_again(self, lost: _RunnableGroup) -> None:
+        running = lost.cancel()
         if running:
             _log.info("work of a lost term is being cancelled", runnables=running)
-            asyncio.get_running_loop().call_later(_INSIST_SECONDS, self._abandon_again)
+            asyncio.get_running_loop().call_later(_INSIST_SECONDS, self._abandon_again, lost)
 
     async def _prepare_term(self) -> None:
         """Make what is leader-bound anew, so that controllers queue all that is there once more."""

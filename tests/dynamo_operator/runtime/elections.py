@@ -1,7 +1,8 @@
 """Candidates on one embedded API server, each behind a network that can be broken."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Lease, Namespace
@@ -61,9 +62,17 @@ class Network:
             raise TransportError(f"{request}: connection refused", sent=False)
         if fault == "html":
             return HttpResponse(500, {"content-type": "text/html"}, b"<html>proxy</html>")
-        answer = await self._transport.send(request, timeout_seconds=timeout_seconds)
+        sent_at = []
+
+        def note() -> None:
+            if request.before_send is not None:
+                request.before_send()
+            sent_at.append(now())
+
+        noting = replace(request, before_send=note)
+        answer = await self._transport.send(noting, timeout_seconds=timeout_seconds)
         if request.method in WRITES:
-            self.writes.append((now(), request.path))
+            self.writes.append((sent_at[0], request.path))
         if fault == "lose":
             raise TransportError(f"{request}: connection reset")
         return answer
@@ -124,7 +133,8 @@ class Work:
         try:
             while True:
                 self._count += 1
-                made = ConfigMap.new(f"{self.name}-{self._count}", namespace="default")
+                term = len(self.started)
+                made = ConfigMap.new(f"{self.name}-{term}-{self._count}", namespace="default")
                 try:
                     await self.client.create(made)
                     self.written.append(now())
@@ -195,6 +205,23 @@ class Candidate:
             await self.manager.run()
         except Exception as error:  # noqa: BLE001 - a test looks at whatever it is
             self.failure = error
+
+
+def pause(cluster: Cluster, seconds: float, meanwhile: Any = None) -> None:
+    """Let time pass while nothing here runs, as for a stopped process or a blocked loop.
+
+    Args:
+        cluster: that goes on.
+        seconds: how long.
+        meanwhile: an administrator's request that is answered in that time.
+    """
+    loop: Any = asyncio.get_running_loop()
+    loop._jump(seconds)
+    if meanwhile is not None:
+        answering = cluster.server.handle(meanwhile)
+        with suppress(StopIteration):
+            answering.send(None)
+            raise AssertionError("the server waits for something")
 
 
 async def lease_of(cluster: Cluster) -> dict[str, Any]:
