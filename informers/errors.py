@@ -61,6 +61,12 @@ class UnwatchableError(InformerFailedError):
 class AccessDeniedError(InformerFailedError):
     """The first list or watch is forbidden; names the type and says what to grant."""
 
+    @classmethod
+    def raise_if_forbidden(cls, title: str, error: Exception) -> None:
+        """Raise it where `error` is a 403; `title` is the type's."""
+        if isinstance(error, ListWatchError) and error.code == 403:
+            raise cls(f"{title}: {error}; grant its list and watch") from error
+
 
 class ConnectionLostError(InformerError):
     """The connection failed or broke; the text says how."""

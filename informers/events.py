@@ -63,6 +63,12 @@ class Updated:
     old: CachedObject
     object: CachedObject
 
+    @property
+    def is_resync(self) -> bool:
+        """Whether nothing changed. Objects without versions are told only when they did."""
+        version = self.object.resource_version
+        return self.old is self.object or (bool(version) and self.old.resource_version == version)
+
 
 @dataclass(frozen=True, slots=True)
 class Deleted:

@@ -9,7 +9,7 @@ class InformerObserver:
     """Told what an informer does; calls must be cheap and must not raise."""
 
     def listed(self, resource_type: ResourceType, objects: int, reason: str) -> None:
-        """A full list was taken; `reason` is initial, expired, fall_back or error."""
+        """A full list was taken; `reason` is initial, expired, fall_back, error or poll."""
 
     def watch_started(self, resource_type: ResourceType) -> None:
         """A watch was opened."""

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from informers.backoff import Backoff
 from informers.clock import Clock, Random
-from informers.errors import AccessDeniedError, ListWatchError, UnwatchableError
+from informers.errors import AccessDeniedError, UnwatchableError
 from informers.events import ObjectEvent
 from informers.list_watch import ListWatch
 from informers.observers import InformerObserver
@@ -197,13 +197,6 @@ class Reflector:
         if error is not None:
             self.last_error = error
             self._observer.failed(self._resource_type, error, ended.retry_in_seconds)
-            if self._fail_when_forbidden and not self._is_filled and _is_forbidden(error):
-                raise AccessDeniedError(
-                    f"{self._resource_type.title}: {error}; grant list and watch of "
-                    f"{self._resource_type.plural} in API group {self._resource_type.group!r}"
-                ) from error
+            if self._fail_when_forbidden and not self._is_filled:
+                AccessDeniedError.raise_if_forbidden(self._resource_type.title, error)
         return ended
-
-
-def _is_forbidden(error: Exception) -> bool:
-    return isinstance(error, ListWatchError) and error.code == 403

@@ -14,6 +14,7 @@ from informers.indexers import Index
 from informers.list_watch import ListWatch
 from informers.objects import CachedObject, ObjectKey, ResourceType
 from informers.observers import InformerObserver
+from informers.polling import PollingReflector
 from informers.reflector import Reflector
 from informers.store import Lister, Store
 from informers.watch_list_support import WatchListSupport
@@ -74,6 +75,8 @@ class SharedInformer:
         clock: measures how long streams live.
         random: draws timeouts and waits.
         observer: told what happens.
+        poll_every_seconds: list the type that often instead of watching it, for types that cannot
+            be watched; 0 to watch.
         resync_seconds: call the handlers with Updated(obj, obj) for every object this often (give
             or take a tenth); 0 for never. No request is made for it.
         use_watch_list: False to begin with a list whatever the server can do.
@@ -92,6 +95,7 @@ class SharedInformer:
         clock: Clock | None = None,
         random: Random | None = None,
         observer: InformerObserver | None = None,
+        poll_every_seconds: float = 0.0,
         resync_seconds: float = 0.0,
         use_watch_list: bool = True,
         watch_list_support: WatchListSupport | None = None,
@@ -104,18 +108,31 @@ class SharedInformer:
         self._resync_seconds = resync_seconds
         self._store = Store(indexes, index_failed=self._index_failed)
         self.lister: Lister = self._store.lister
-        self._reflector = Reflector(
-            list_watch,
-            self._store,
-            changed=self._changed,
-            clock=clock or SystemClock(),
-            random=self._random,
-            observer=self._observer,
-            use_watch_list=use_watch_list,
-            watch_list_support=watch_list_support,
-            idle_seconds=idle_seconds,
-            fail_when_forbidden=fail_when_forbidden,
-        )
+        self._reflector: Reflector | PollingReflector
+        if poll_every_seconds:
+            self._reflector = PollingReflector(
+                list_watch,
+                self._store,
+                changed=self._changed,
+                every_seconds=poll_every_seconds,
+                clock=clock or SystemClock(),
+                random=self._random,
+                observer=self._observer,
+                fail_when_forbidden=fail_when_forbidden,
+            )
+        else:
+            self._reflector = Reflector(
+                list_watch,
+                self._store,
+                changed=self._changed,
+                clock=clock or SystemClock(),
+                random=self._random,
+                observer=self._observer,
+                use_watch_list=use_watch_list,
+                watch_list_support=watch_list_support,
+                idle_seconds=idle_seconds,
+                fail_when_forbidden=fail_when_forbidden,
+            )
         self._handlers: tuple[HandlerRegistration, ...] = ()
         self._waiters: dict[asyncio.Future[None], Callable[[Lister], bool]] = {}
         self._resync_timer: asyncio.TimerHandle | None = None

@@ -79,7 +79,8 @@ class Store:
         """Make the copy equal to a full list and return the difference.
 
         First a tombstone for every object that is gone, then the list's own order. An object whose
-        UID and version are as before gives no event; a new UID under an old name is one Updated.
+        UID and version (without one: whose JSON) are as before gives no event; a new UID under an
+        old name is one Updated.
         """
         contents = self._contents
         listed = {obj.key: obj for obj in objects}
@@ -92,7 +93,7 @@ class Store:
             present = contents.objects.get(key)
             if present is None:
                 events.append(Added(obj, initial=initial))
-            elif present.uid == obj.uid and present.resource_version == obj.resource_version:
+            elif _is_same(present, obj):
                 continue
             else:
                 events.append(Updated(present, obj))
@@ -124,6 +125,12 @@ class Store:
         contents.sorted_keys = None
         for table in contents.indexes.values():
             table.move(key, old, None)
+
+
+def _is_same(present: CachedObject, obj: CachedObject) -> bool:
+    if present.uid != obj.uid or present.resource_version != obj.resource_version:
+        return False
+    return bool(obj.resource_version) or present.data == obj.data
 
 
 class Lister:

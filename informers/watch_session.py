@@ -229,7 +229,7 @@ class WatchSession:
         if not page.resource_version:
             raise UnwatchableError(
                 f"{self._resource_type.title}: {self._refused_watch}its list carries no "
-                "resourceVersion, so it cannot be watched; poll it instead"
+                "resourceVersion, so it cannot be watched; poll it instead (poll_every_seconds)"
             )
         return self._complete(page.resource_version)
 
@@ -283,7 +283,8 @@ class WatchSession:
         if isinstance(error, ListWatchError) and error.code == 405 and not self._opened:
             if self._phase is _WATCHING:
                 raise UnwatchableError(
-                    f"{self._resource_type.title} does not support watch ({error}); poll it instead"
+                    f"{self._resource_type.title} does not support watch ({error}); "
+                    "poll it instead (poll_every_seconds)"
                 ) from error
             if self._phase is _STREAMING:
                 self._refused_watch = f"does not support watch ({error}), and "

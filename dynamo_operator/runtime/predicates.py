@@ -28,7 +28,7 @@ def generation_changed(event: ObjectEvent) -> bool:
         old.generation != new.generation
         or old.is_deleting != new.is_deleting
         or old.uid != new.uid
-        or (not new.generation and old.resource_version != new.resource_version)
+        or (not new.generation and not event.is_resync)
     )
 
 
@@ -80,9 +80,7 @@ def by_event(
 
 def resource_version_changed(event: ObjectEvent) -> bool:
     """Anything changed: what does not pass is a resync."""
-    return not isinstance(event, Updated) or (
-        event.old.resource_version != event.object.resource_version
-    )
+    return not isinstance(event, Updated) or not event.is_resync
 
 
 def labels_changed(event: ObjectEvent) -> bool:

@@ -204,9 +204,7 @@ def _news(event: ObjectEvent) -> tuple[bool, str]:
     match event:
         case Added(initial=initial):
             return (False, "listed") if initial else (True, "added")
-        case Updated(old=old, object=new):
-            if old.resource_version == new.resource_version:
-                return False, "resync"
-            return True, "updated"
+        case Updated():
+            return (False, "resync") if event.is_resync else (True, "updated")
         case Deleted():
             return True, "deleted"

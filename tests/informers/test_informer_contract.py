@@ -351,7 +351,9 @@ async def test_a_stopped_informer_tells_nothing_more():
 async def test_a_forbidden_type_ends_the_informer_that_is_not_to_wait():
     informer = SharedInformer(FakeCluster(answers=[FORBIDDEN]), fail_when_forbidden=True)
 
-    with pytest.raises(AccessDeniedError, match=r"lab\.test/v1 Widget: 403 Forbidden.*grant list"):
+    with pytest.raises(
+        AccessDeniedError, match=r"lab\.test/v1 Widget: 403 Forbidden.*grant its list"
+    ):
         await informer.run()
     with pytest.raises(AccessDeniedError):
         await informer.wait_synced(1)

@@ -71,7 +71,7 @@ async def test_a_manager_can_fail_at_once_instead(cluster):
     manager = manager_without_permission(cluster, fail_when_forbidden=True)
 
     with pytest.raises(
-        AccessDeniedError, match=r"lab.*Widget: 403 Forbidden.*grant list and watch"
+        AccessDeniedError, match=r"lab.*Widget: 403 Forbidden.*grant its list and watch"
     ):
         await manager.run()
 
