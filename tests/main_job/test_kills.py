@@ -109,7 +109,9 @@ async def operator_process(
     kubeconfig = directory / "operator.kubeconfig"
     scripted_cluster.kubeconfig(user, groups=(), path=kubeconfig)
     async with FaultProxy(kubeconfig, directory=directory) as proxy:
-        operator = OperatorProcess(proxy.kubeconfig, log_directory=directory)
+        # Alone, and not to wait for the lease of the one that was killed.
+        flags = ["--leader-election.enabled=false"]
+        operator = OperatorProcess(proxy.kubeconfig, log_directory=directory, flags=flags)
         try:
             yield Operation(operator, proxy)
         finally:
