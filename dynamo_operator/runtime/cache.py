@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Final
@@ -26,19 +25,18 @@ from dynamo_operator.runtime.client.codec import resource_type_of
 from dynamo_operator.runtime.client.paths import Fields, Labels
 from dynamo_operator.runtime.client.writes import Write
 from dynamo_operator.runtime.declaration import Declaration
+from dynamo_operator.runtime.informer_pool import InformerPool
 from dynamo_operator.runtime.metrics import Metrics
 from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.runtime.own_writes import OwnerKey
 from dynamo_operator.runtime.served_kinds import definition_key, is_served
-from dynamo_operator.runtime.type_cache import InformerReporter, Scope, TypeCache
+from dynamo_operator.runtime.type_cache import Scope, TypeCache
 from informers.clock import Clock, Random
 from informers.errors import InformerError, InformerFailedError
 from informers.events import Added, Deleted, ObjectEvent
 from informers.indexers import Index
 from informers.objects import ObjectKey, ResourceType, controller_ref
-from informers.shared_informer import SharedInformer
-from informers.transform import Transform, TransformedListWatch
-from informers.watch_list_support import WatchListSupport
+from informers.transform import Transform
 from informers.watch_session import IDLE_SECONDS
 
 CACHE_SYNC_TIMEOUT_SECONDS: Final = 120.0
@@ -105,21 +103,20 @@ class Cache:
     ) -> None:
         if namespaces and namespace_selector:
             raise ValueError("namespaces and namespace_selector exclude each other: give one")
-        self._client = client
         self._namespaces = tuple(dict.fromkeys(namespaces))
         self._clock = clock
-        self._random = random
-        self._metrics = metrics
         self._own_write_timeout = own_write_timeout_seconds
-        self._watch_idle_seconds = watch_idle_seconds
-        self._fail_when_forbidden = fail_when_forbidden
-        self._watch_list_support = WatchListSupport()
-        self._transforms: dict[ResourceType, Transform] = {}
+        self._pool = InformerPool(
+            client,
+            clock=clock,
+            random=random,
+            metrics=metrics,
+            own_write_timeout_seconds=own_write_timeout_seconds,
+            watch_idle_seconds=watch_idle_seconds,
+            fail_when_forbidden=fail_when_forbidden,
+            can_do_without=self._can_do_without,
+        )
         self._declarations: list[Declaration] = []
-        # By group and plural: an object is the same in all versions of its API.
-        self._types: dict[tuple[str, str], dict[Scope, TypeCache]] = {}
-        self._tasks: dict[Scope, asyncio.Task[None]] = {}
-        self._group: asyncio.TaskGroup | None = None
         self._selected: Declaration | None = None
         if namespace_selector:
             self._selected = self.declare(Namespace, labels=namespace_selector, metadata_only=True)
@@ -185,11 +182,9 @@ class Cache:
             ValueError: the type has been declared, or has a function already.
         """
         resource_type = resource_type_of(kind)
-        if resource_type in self._transforms or any(
-            d.scope.resource_type == resource_type for d in self._declarations
-        ):
-            raise ValueError(f"{resource_type}: transform it once, before it is declared")
-        self._transforms[resource_type] = function
+        if any(d.scope.resource_type == resource_type for d in self._declarations):
+            raise ValueError(f"{resource_type}: is declared: transform it before that")
+        self._pool.transform(resource_type, function)
 
     async def run(self) -> None:
         """Run every informer until cancelled.
@@ -197,17 +192,7 @@ class Cache:
         Raises:
             InformerFailedError: one ended that is not optional.
         """
-        try:
-            async with asyncio.TaskGroup() as group:
-                self._group = group
-                try:
-                    for cache in self._each():
-                        self._start(cache)
-                    await asyncio.Event().wait()
-                finally:
-                    self._group = None
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None
+        await self._pool.run()
 
     async def wait_synced(self, timeout_seconds: float = CACHE_SYNC_TIMEOUT_SECONDS) -> None:
         """Wait until every declared type is here.
@@ -228,13 +213,17 @@ class Cache:
 
     def unsynced(self) -> list[str]:
         """Say of each type that is not here yet what is known about why."""
-        return [cache.why_unsynced() for cache in self._each() if not cache.informer.is_synced]
+        return [cache.why_unsynced() for cache in self._pool if not cache.informer.is_synced]
+
+    def __iter__(self) -> Iterator[TypeCache]:
+        """Iterate over what is held now: one cache for each informer."""
+        return iter(self._pool)
 
     def wrote(self, write: Write) -> None:
         """Record a write of the manager's client; its write observer."""
         written, owners = write.resource_type, list(_owners(write))
-        for scope, cache in self._types.get((written.group, written.plural), {}).items():
-            if scope.namespace in ("", write.key.namespace):
+        for cache in self._pool.of(written):
+            if cache.scope.namespace in ("", write.key.namespace):
                 cache.wrote(write, owners)
 
     def attribute_writes_to(self, owner: OwnerKey) -> None:
@@ -243,7 +232,7 @@ class Cache:
 
     async def wait_for_writes_of(self, owner: OwnerKey) -> None:
         """Wait, bounded, until what that object's reconciles wrote is visible here."""
-        lagging = [cache for cache in self._each() if cache.has_own_writes]
+        lagging = [cache for cache in self._pool if cache.has_own_writes]
         until = self._clock.monotonic() + self._own_write_timeout
         for cache in lagging:
             await cache.wait_for_writes_of(owner, until - self._clock.monotonic())
@@ -267,7 +256,7 @@ class Cache:
             if not caches:
                 await self._expect_nothing(resource_type, namespace, metadata=metadata)
                 caches = self._holding(resource_type, namespace, metadata=metadata)
-            if self._group is None:
+            if not self._pool.is_running:
                 raise CacheNotStartedError(
                     f"{resource_type}: cached reads work while the manager runs; "
                     "before that read with manager.uncached_reader"
@@ -278,7 +267,7 @@ class Cache:
             try:
                 await missing.informer.wait_synced()
             except InformerError:
-                if missing in self._each():
+                if missing in self._pool:
                     raise
 
     # What is held
@@ -317,43 +306,29 @@ class Cache:
 
     def _hold(self, declaration: Declaration, namespace: str) -> None:
         scope = declaration.scope.within(namespace)
-        caches = self._types.setdefault(_family(scope.resource_type), {})
-        if scope.metadata_only:
-            # The whole objects have their metadata, too: one watch is enough.
-            scope = next((s for s in caches if s == _whole(scope)), scope)
-        cache = caches.get(scope)
-        if cache is None:
-            cache = caches[scope] = self._make(scope)
-            self._start(cache)
-        declaration.hold(namespace, cache)
-        cache.users += 1
-        if not scope.metadata_only and self._group is None:
-            self._share(scope, caches)
+        cache = self._pool.acquire(scope)
+        try:
+            declaration.hold(namespace, cache)
+        except BaseException:
+            self._pool.release(cache)
+            raise
+        if not scope.metadata_only and not self._pool.is_running:
+            self._share(cache)
 
-    def _share(self, scope: Scope, caches: dict[Scope, TypeCache]) -> None:
+    def _share(self, whole: TypeCache) -> None:
         """Move those who want metadata only to the whole objects; while nothing runs, loss-free."""
+        namespace = whole.scope.namespace
+        wanted = replace(whole.scope, metadata_only=True)
         for declaration in self._declarations:
-            wanted = declaration.scope.within(scope.namespace)
-            if wanted in caches and wanted.metadata_only and _whole(wanted) == scope:
-                self._release(declaration.let_go(scope.namespace))
-                self._hold(declaration, scope.namespace)
+            if declaration.scope.within(namespace) == wanted and whole not in tuple(declaration):
+                self._pool.release(declaration.let_go(namespace))
+                self._hold(declaration, namespace)
 
     def _let_go(self, declaration: Declaration, namespace: str) -> None:
         cache = declaration.let_go(namespace)
-        self._release(cache)
+        self._pool.release(cache)
         if not declaration.is_closed:
             declaration.tell_gone(cache)
-
-    def _release(self, cache: TypeCache) -> None:
-        cache.users -= 1
-        if cache.users:
-            return
-        caches = self._types[_family(cache.scope.resource_type)]
-        del caches[cache.scope]
-        task = self._tasks.pop(cache.scope, None)
-        if task is not None:
-            # Not at once: an informer that never began to run would never be stopped either.
-            asyncio.get_running_loop().call_soon(task.cancel)
 
     def _closed(self, declaration: Declaration) -> None:
         self._declarations.remove(declaration)
@@ -369,60 +344,17 @@ class Cache:
         name = definition_key(resource_type).name
         return self.declare(CustomResourceDefinition, fields={"metadata.name": name})
 
-    # Informers
-
-    def _make(self, scope: Scope) -> TypeCache:
-        resource_type = scope.resource_type
-        list_watch = self._client.list_watch(
-            resource_type,
-            namespace=scope.namespace,
-            labels=scope.labels or None,
-            fields=scope.fields or None,
-            metadata_only=scope.metadata_only,
-        )
-        if resource_type in self._transforms:
-            list_watch = TransformedListWatch(list_watch, self._transforms[resource_type])
-        reporter = InformerReporter(self._metrics, str(resource_type), scope.namespace)
-        informer = SharedInformer(
-            list_watch,
-            clock=self._clock,
-            random=self._random,
-            observer=reporter,
-            watch_list_support=self._watch_list_support,
-            idle_seconds=self._watch_idle_seconds,
-            fail_when_forbidden=self._fail_when_forbidden,
-        )
-        return TypeCache(
-            scope, informer, reporter, self._metrics, self._clock, self._own_write_timeout
-        )
-
-    def _start(self, cache: TypeCache) -> None:
-        if self._group is not None:
-            name = f"informer {cache.scope}"
-            self._tasks[cache.scope] = self._group.create_task(self._run(cache), name=name)
-            self._group.create_task(_announce(cache), name=f"{name} is synced")
-
-    async def _run(self, cache: TypeCache) -> None:
-        try:
-            await cache.informer.run()
-        except asyncio.CancelledError:
-            if self._group is not None and cache in self._each():
-                # A task group takes a cancelled task for one that ended.
-                raise RuntimeError(f"informer {cache.scope}: was cancelled from outside") from None
-            raise
-        except InformerFailedError as error:
-            users = [d for d in self._declarations if cache in tuple(d)]
-            if not all(declaration.optional for declaration in users):
-                raise
-            _log.error("optional type is off", resource=str(cache.scope), error=str(error))
-            for declaration in users:
-                declaration.failure = error
-                self._plan(declaration)
+    def _can_do_without(self, cache: TypeCache, error: InformerFailedError) -> bool:
+        users = [d for d in self._declarations if cache in tuple(d)]
+        if not all(declaration.optional for declaration in users):
+            return False
+        _log.error("optional type is off", resource=str(cache.scope), error=str(error))
+        for declaration in users:
+            declaration.failure = error
+            self._plan(declaration)
+        return True
 
     # Reads
-
-    def _each(self) -> list[TypeCache]:
-        return [cache for caches in self._types.values() for cache in caches.values()]
 
     def _holding(
         self, resource_type: ResourceType, namespace: str, *, metadata: bool
@@ -430,10 +362,10 @@ class Cache:
         """Return the caches for reads: those without selectors where there are any."""
         caches = [
             cache
-            for scope, cache in self._types.get(_family(resource_type), {}).items()
-            if scope.resource_type == resource_type
-            and (metadata or not scope.metadata_only)
-            and (not namespace or scope.namespace in ("", namespace))
+            for cache in self._pool.of(resource_type)
+            if cache.scope.resource_type == resource_type
+            and (metadata or not cache.scope.metadata_only)
+            and (not namespace or cache.scope.namespace in ("", namespace))
         ]
         if len(caches) <= 1:
             return caches
@@ -451,7 +383,7 @@ class Cache:
         usable = [d for d in declared if metadata or not d.scope.metadata_only]
         if not usable:
             raise NotCachedError(_how_to_declare(resource_type, only_metadata=bool(declared)))
-        if self._group is None:
+        if not self._pool.is_running:
             return
         for declaration in usable:
             await declaration.wait_synced()
@@ -470,26 +402,6 @@ class Cache:
         if self._selected is None:
             return not self._namespaces or namespace in self._namespaces
         return any(ObjectKey("", namespace) in c.informer.lister for c in self._selected)
-
-
-async def _announce(cache: TypeCache) -> None:
-    with suppress(InformerError):
-        await cache.informer.wait_synced()
-        lister = cache.informer.lister
-        _log.info(
-            "informer synced",
-            resource=str(cache.scope),
-            objects=len(lister),
-            data_bytes=lister.data_bytes,
-        )
-
-
-def _family(resource_type: ResourceType) -> tuple[str, str]:
-    return (resource_type.group, resource_type.plural)
-
-
-def _whole(scope: Scope) -> Scope:
-    return replace(scope, metadata_only=False)
 
 
 def _is_on(declaration: Declaration) -> bool:

@@ -399,6 +399,12 @@ class InformerMetrics(InformerObserver):
         """Show no failure any more."""
         self._show_no_failure()
 
+    def stopped(self) -> None:
+        """Show nothing held and no failure any more."""
+        self._set_objects(0)
+        self._set_bytes(0)
+        self._show_no_failure()
+
     def handler_failed(self, resource_type: ResourceType, key: ObjectKey, error: Exception) -> None:
         """Count an event that a handler lost."""
         self._metrics.handler_errors.labels(*self._labels).inc()

@@ -76,8 +76,14 @@ class Scope:
         matches = label_matcher(self.labels)
         return (matches is None or matches(obj.labels)) and names_match(obj.key, self.fields)
 
+    @property
+    def selection(self) -> str:
+        """The type and what selects of it."""
+        selectors = ";".join(text for text in (self.labels, self.fields) if text)
+        return str(self.resource_type) + (f"[{selectors}]" if selectors else "")
+
     def __str__(self) -> str:
-        return str(self.resource_type) + (f" in {self.namespace}" if self.namespace else "")
+        return self.selection + (f" in {self.namespace}" if self.namespace else "")
 
 
 class TypeCache:
@@ -133,6 +139,10 @@ class TypeCache:
             handler(event)
         except Exception as error:  # noqa: BLE001 - one handler must not stop the others
             self._reporter.handler_failed(self.scope.resource_type, event.object.key, error)
+
+    def closed(self) -> None:
+        """Note that nobody needs it any more: it holds nothing that counts."""
+        self._reporter.stopped()
 
     def why_unsynced(self) -> str:
         """Say what is known about why it is not filled yet."""

@@ -528,7 +528,7 @@ async def test_what_is_kept_of_objects_may_be_less_than_there_is(cluster):
     manager.cache.declare(ConfigMap).add_handler(lambda event: seen.append(event.object.data))
     async with manager.running():
         found = await manager.reader.get(ConfigMap, key("a"))
-        with pytest.raises(ValueError, match=r"configmaps\.v1: transform it once, before"):
+        with pytest.raises(ValueError, match=r"configmaps\.v1: is declared: transform it before"):
             manager.cache.transform(ConfigMap, without_data)
 
     assert found.data == {}

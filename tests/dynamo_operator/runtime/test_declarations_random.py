@@ -111,10 +111,9 @@ class Program:
         if not defined:
             wanted = {(plural, n) for plural, n in wanted if plural != "widgets"}
         held = Counter(
-            (scope.resource_type.plural, scope.namespace)
-            for caches in self.manager.cache._types.values()
-            for scope in caches
-            if scope.resource_type.plural in KINDS
+            (cache.scope.resource_type.plural, cache.scope.namespace)
+            for cache in self.manager.cache
+            if cache.scope.resource_type.plural in KINDS
         )
         assert held.keys() == wanted
         # Twice at most: of whole objects and of metadata.

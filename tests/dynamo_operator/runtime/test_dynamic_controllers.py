@@ -235,3 +235,19 @@ async def test_metadata_can_be_read_where_nothing_else_is_cached(cluster):
     assert [(obj.key.name, obj.labels, obj.data) for obj in listed] == [("c", labels, b"")]
     assert missing is None
     assert own is not None
+
+
+async def test_what_an_informer_held_counts_no_more_when_it_is_gone(cluster):
+    def sizes(manager):
+        lines = manager.metrics.render().decode().splitlines()
+        wanted = 'informer_objects{namespace="",resource="widgets.v1.lab.test'
+        return [line.removeprefix(wanted) for line in lines if line.startswith(wanted)]
+
+    await cluster.client.create(widget("a", labels={"l": "1"}))
+    async with cluster.manager() as manager:
+        whole, some = manager.cache.declare(Widget), manager.cache.declare(Widget, labels="l=1")
+        for declaration in (whole, some):
+            await declaration.wait_synced()
+        assert sizes(manager) == ['"} 1.0', '[l=1]"} 1.0']
+        some.close()
+        assert sizes(manager) == ['"} 1.0', '[l=1]"} 0.0']
