@@ -21,7 +21,11 @@ class KubeStruct(BaseModel):
     """
 
     model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="allow", validate_assignment=False
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="allow",
+        validate_assignment=False,
+        defer_build=True,  # most programs use a few of the kinds that they import
     )
 
     @model_validator(mode="before")
