@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hack.benchmarks import caches, controllers, startup
+from hack.benchmarks import caches, controllers, peers, startup
 from hack.benchmarks.measurement import Measurement
 
 Run = Callable[[float], list[Measurement]]
@@ -42,4 +42,5 @@ BENCHMARKS = (
     Benchmark("queue", controllers.queue),
     Benchmark("reconcile", controllers.reconcile),
     Benchmark("end-to-end", controllers.end_to_end),
+    Benchmark("peers", peers.peers, is_long=True),
 )
