@@ -14,6 +14,7 @@ from dynamo_operator.runtime.client.errors import (
 )
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
 from dynamo_operator.runtime.leader_election import LeaderElection
+from dynamo_operator.runtime.leader_elector import LeaderElector
 from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.testing.cluster import Cluster
 from dynamo_operator.testing.in_process_transport import InProcessTransport
@@ -111,7 +112,7 @@ class _Stream:
                 case _:
                     raise TransportError("connection reset")
 
-    async def read(self) -> bytes:
+    async def read(self) -> Any:
         return await self._stream.read()
 
 
@@ -173,6 +174,11 @@ class Candidate:
     @property
     def leads(self) -> bool:
         return len(self.work.started) > len(self.work.ended)
+
+    @property
+    def elector(self) -> LeaderElector:
+        assert self.manager._elector is not None
+        return self.manager._elector
 
     @property
     def renewals(self) -> list[float]:

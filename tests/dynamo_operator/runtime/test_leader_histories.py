@@ -72,7 +72,7 @@ class History:
         return [
             candidate.name
             for candidate in self.candidates
-            if candidate.manager._elector.leadership.seconds_left() > 0
+            if candidate.elector.leadership.seconds_left() > 0
         ]
 
     def terms(self):
@@ -95,7 +95,7 @@ async def watch_leaders(history, seen):
 async def test_never_two_lead_and_in_the_end_one_does(seed):
     async with election_cluster(seed=seed) as cluster:
         history = History(cluster, seed)
-        seen = []
+        seen: list[list[str]] = []
         async with AsyncExitStack() as stack:
             for candidate in history.candidates:
                 await stack.enter_async_context(candidate.running())

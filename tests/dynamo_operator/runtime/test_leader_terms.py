@@ -65,23 +65,24 @@ class Reconciling:
         return Result.done()
 
 
-def with_controller(cluster, name="a", *, seconds=0.0, **options):
-    """A candidate whose work is a controller of ConfigMaps in namespace `lab`."""
-    candidate = Candidate(cluster, name, work=Idle(), **options)
-    manager = candidate.manager
-    candidate.reconciler = Reconciling(manager.client, manager.events, seconds=seconds)
-    candidate.channel = Channel()
-    manager.add(
-        Controller(
-            ConfigMap,
-            name="lab",
-            reconciler=candidate.reconciler,
-            channels=[candidate.channel],
-            predicates=[is_new],
-            max_concurrent_reconciles=4,
+class Controlling(Candidate):
+    """A candidate whose work is a controller of the ConfigMaps named item-..."""
+
+    def __init__(self, cluster, name="a", *, seconds=0.0, **options):
+        super().__init__(cluster, name, work=Idle(), **options)
+        manager = self.manager
+        self.reconciler = Reconciling(manager.client, manager.events, seconds=seconds)
+        self.channel = Channel()
+        manager.add(
+            Controller(
+                ConfigMap,
+                name="lab",
+                reconciler=self.reconciler,
+                channels=[self.channel],
+                predicates=[is_new],
+                max_concurrent_reconciles=4,
+            )
         )
-    )
-    return candidate
 
 
 def is_new(event):
@@ -121,7 +122,7 @@ async def test_a_standby_is_ready_and_warm_and_reconciles_nothing(cluster):
     await make_items(cluster, 1, 2)
     async with Candidate(cluster, "a").running() as a:
         await a.manager.wait_elected()
-        async with with_controller(cluster, "b").running() as b:
+        async with Controlling(cluster, "b").running() as b:
             await make_items(cluster, 3)
             b.channel.send(ObjectKey("default", "item-1"))
             await asyncio.sleep(30)
@@ -195,7 +196,7 @@ async def test_without_election_nothing_is_fenced(cluster):
 
 async def test_reconciles_in_progress_are_cancelled_without_grace_when_the_lease_is_lost(cluster):
     await make_items(cluster, *range(6))
-    async with with_controller(cluster, seconds=100).running() as a:
+    async with Controlling(cluster, seconds=100).running() as a:
         await a.manager.wait_elected()
         await asyncio.sleep(5)
         stop_renewals(a)
@@ -209,7 +210,7 @@ async def test_reconciles_in_progress_are_cancelled_without_grace_when_the_lease
 
 async def test_reconciles_in_progress_are_finished_when_a_leader_stops(cluster):
     await make_items(cluster, 1, 2)
-    async with with_controller(cluster, seconds=20).running() as a:
+    async with Controlling(cluster, seconds=20).running() as a:
         await a.manager.wait_elected()
         await asyncio.sleep(5)
         await a.stop()
@@ -224,7 +225,7 @@ async def test_a_leader_that_was_paused_for_longer_than_its_lease_writes_nothing
 ):
     """A reconcile sleeps, a Work writes at every turn, an Event is queued: all wake too late."""
     await make_items(cluster, 1, 2)
-    a = with_controller(cluster, seconds=40)
+    a = Controlling(cluster, seconds=40)
     a.manager.add(Work("busy", a.manager.client, every=0.02))
     async with a.running():
         await a.manager.wait_elected()
@@ -270,7 +271,7 @@ async def test_a_loop_that_is_blocked_for_less_than_the_deadline_loses_nothing(c
 
 async def test_a_term_is_followed_by_another_in_which_everything_is_reconciled_anew(cluster):
     await make_items(cluster, 1, 2, 3)
-    async with with_controller(cluster, on_lost="campaign").running() as a:
+    async with Controlling(cluster, on_lost="campaign").running() as a:
         await a.manager.wait_elected()
         await asyncio.sleep(5)
         stop_renewals(a)
@@ -299,7 +300,7 @@ async def test_a_term_is_followed_by_another_in_which_everything_is_reconciled_a
 
 async def test_terms_leave_nothing_behind(cluster):
     await make_items(cluster, 1, 2, 3)
-    async with with_controller(cluster, on_lost="campaign").running() as a:
+    async with Controlling(cluster, on_lost="campaign").running() as a:
         sizes = []
         for _ in range(4):
             await a.manager.wait_elected()
@@ -314,7 +315,7 @@ async def test_terms_leave_nothing_behind(cluster):
 
 
 async def test_an_event_of_a_lost_term_is_not_sent_in_the_next_one(cluster):
-    async with with_controller(cluster, on_lost="campaign").running() as a:
+    async with Controlling(cluster, on_lost="campaign").running() as a:
         await a.manager.wait_elected()
         await make_items(cluster, 1)
         made = await cluster.client.get(ConfigMap, ObjectKey("default", "item-1"))
@@ -370,7 +371,7 @@ async def test_a_defect_of_leader_bound_work_still_ends_the_manager_and_releases
 
 async def test_a_loss_while_stopping_cancels_what_still_drains_and_is_no_error(cluster):
     await make_items(cluster, 1)
-    async with with_controller(
+    async with Controlling(
         cluster, seconds=100, manager={"graceful_shutdown_seconds": 60}
     ).running() as a:
         await a.manager.wait_elected()
@@ -400,13 +401,13 @@ async def test_health_fails_when_the_work_of_a_lost_term_does_not_end(cluster):
         a.manager.add(Deaf())
         await a.manager.wait_elected()
         await asyncio.sleep(1)
-        await a.manager._elector.check()
+        await a.elector.check()
         stop_renewals(a)
         await asyncio.sleep(30)
-        await a.manager._elector.check()
+        await a.elector.check()
         await asyncio.sleep(10)
         with pytest.raises(LeadershipLostError, match="has not ended"):
-            await a.manager._elector.check()
+            await a.elector.check()
         await a.wait_ended()
         assert now() > 110
 
