@@ -110,3 +110,35 @@ def importers_of(library):
 )
 def test_a_heavy_library_is_known_to_few_modules(library, modules):
     assert {name.rpartition(".")[2] for name in importers_of(library)} == modules
+
+
+def test_any_public_module_of_the_runtime_can_be_the_first_that_is_imported():
+    """A child of one process each, which has loaded the libraries but nothing of ours."""
+    failures = subprocess.run(
+        [sys.executable, "-c", FIRST_IMPORTS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert failures.stdout.split() == []
+
+
+FIRST_IMPORTS = """
+import importlib, os
+import aiohttp, msgspec, pydantic, structlog, yaml
+from dynamo_operator import runtime
+
+for module in sorted(set(runtime._MODULE_OF.values())):
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            importlib.import_module(f"dynamo_operator.runtime.{module}")
+            status = 0
+        finally:
+            os._exit(status)
+    if os.waitpid(child, 0)[1]:
+        print(module)
+"""
