@@ -3,32 +3,49 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from dynamo_operator.apiserver import status
 from dynamo_operator.apiserver.messages import to_json
+from dynamo_operator.apiserver.object_metadata import validate_labels
 from dynamo_operator.apiserver.remote import Unanswered
 from dynamo_operator.apiserver.resources import Object
-from dynamo_operator.apiserver.webhook_client import CallFailedError, Webhooks
+from dynamo_operator.apiserver.webhook_client import (
+    CallFailedError,
+    InvalidAnswerError,
+    Webhooks,
+)
 
 _TIMEOUT_SECONDS: Final = 30.0
 _REMEMBERED: Final = 50_000
 _OWN_METADATA: Final = ("labels", "annotations")
 """What a conversion may change in metadata."""
-_IDENTITY: Final = ("name", "namespace", "uid")
+_IDENTITY: Final = {"name": "name", "namespace": "namespace", "uid": "UID"}
 
 
 class WebhookConversion:
-    """Converts the objects of one definition; remembers what it was told, as it cannot change."""
+    """Converts the objects of one definition; remembers what it was told, as it cannot change.
 
-    def __init__(self, definition: Object, webhooks: Webhooks) -> None:
+    Args:
+        definition: the CustomResourceDefinition.
+        webhooks: calls the webhook.
+        decoders: prune and default an object, by the apiVersion that it is in.
+    """
+
+    def __init__(
+        self,
+        definition: Object,
+        webhooks: Webhooks,
+        decoders: Mapping[str, Callable[[Object], Object]],
+    ) -> None:
         spec = definition["spec"]
         webhook = spec["conversion"]["webhook"]
         self._group, self._kind = spec["group"], spec["names"]["kind"]
         self._config: Mapping[str, Any] = webhook.get("clientConfig") or {}
         self._versions = webhook.get("conversionReviewVersions") or ["v1"]
         self._webhooks = webhooks
+        self._decoders = decoders
         self._known: OrderedDict[tuple[str, bytes], Object] = OrderedDict()
 
     def convert(self, obj: Object, api_version: str) -> Object:
@@ -75,30 +92,44 @@ class WebhookConversion:
             response = await self._webhooks.review(
                 self._config, review, timeout_seconds=_TIMEOUT_SECONDS, timed=True
             )
+        except InvalidAnswerError as error:
+            raise self._failure(objects[0], f"failed: {error.what}") from None
         except CallFailedError as error:
-            raise self._failure(objects[0], str(error)) from None
+            raise self._failure(objects[0], f"failed: {error}") from None
         result, converted = response.get("result") or {}, response.get("convertedObjects") or []
         if result.get("status") != "Success":
-            raise self._failure(objects[0], str(result.get("message") or "no reason given"))
+            given = result.get("status", "")
+            text = result.get("message") or (f"response.result.status was '{given}', not 'Success'")
+            raise self._failure(objects[0], f"failed: {text}")
         if len(converted) != len(objects):
-            text = f"webhook returned {len(converted)} objects, expected {len(objects)}"
+            text = f"returned {len(converted)} objects, expected {len(objects)}"
             raise self._failure(objects[0], text)
-        pairs = zip(objects, converted, strict=True)
-        return [self._checked(obj, result, api_version) for obj, result in pairs]
+        decode = self._decoders.get(api_version, _as_it_is)
+        return [
+            decode(self._checked(position, obj, result, api_version))
+            for position, (obj, result) in enumerate(zip(objects, converted, strict=True))
+        ]
 
-    def _checked(self, source: Object, result: Any, api_version: str) -> Object:
+    def _checked(self, position: int, source: Object, result: Any, api_version: str) -> Object:
         """Return the converted object, which must still be the same one."""
-        if not isinstance(result, dict):
-            raise self._failure(source, "webhook returned what is no object")
-        for field, wanted in (("apiVersion", api_version), ("kind", source["kind"])):
-            if result.get(field) != wanted:
-                text = f"webhook returned {field} {result.get(field)!r}, expected {wanted!r}"
-                raise self._failure(source, text)
+        result = result if isinstance(result, dict) else {}
+        wrong = (
+            ("groupVersion", api_version, result.get("apiVersion", "")),
+            ("kind", source["kind"], result.get("kind", "")),
+        )
+        for what, wanted, given in wrong:
+            if given != wanted:
+                text = f"invalid {what} (expected {wanted}, received {given})"
+                at = f"returned invalid object at index {position}"
+                raise self._failure(source, f"{at}: {text}")
         before, after = source["metadata"], result.get("metadata") or {}
-        for field in _IDENTITY:
-            if after.get(field) != before.get(field):
-                text = f"webhook changed metadata.{field} to {after.get(field)!r}"
-                raise self._failure(source, text)
+        for field, shown in _IDENTITY.items():
+            was, becomes = before.get(field, ""), after.get(field, "")
+            if was != becomes:
+                text = f"must have the same {shown}: {was} != {becomes}"
+                raise self._failure(source, f"returned invalid object: {text}")
+        for error in validate_labels(after.get("labels") or {}, "metadata.labels"):
+            raise self._failure(source, f"returned invalid metadata: {error}")
         own = {name: after[name] for name in _OWN_METADATA if after.get(name)}
         kept = {name: v for name, v in before.items() if name not in _OWN_METADATA}
         rest = {k: v for k, v in result.items() if k not in ("apiVersion", "kind", "metadata")}
@@ -111,4 +142,8 @@ class WebhookConversion:
 
     def _failure(self, source: Object, text: str) -> status.StatusError:
         what = f"{source['apiVersion']}, Kind={self._kind}"
-        return status.StatusError(500, "", f"conversion webhook for {what} failed: {text}")
+        return status.StatusError(500, "", f"conversion webhook for {what} {text}")
+
+
+def _as_it_is(obj: Object) -> Object:
+    return obj

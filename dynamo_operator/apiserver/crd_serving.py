@@ -106,7 +106,8 @@ class CrdServing:
         """Return the resources with the webhook that converts between them."""
         if (crd["spec"].get("conversion") or {}).get("strategy") != "Webhook":
             return resources
-        conversion = WebhookConversion(crd, self._webhooks)
+        decoders = {resource.api_version: resource.strategy.decoded for resource in resources}
+        conversion = WebhookConversion(crd, self._webhooks, decoders)
         return [
             replace(
                 resource,

@@ -14,6 +14,7 @@ from dynamo_operator.apiserver.object_metadata import dns1035_label, dns_subdoma
 from dynamo_operator.apiserver.resources import Object, Resource, ScalePaths
 from dynamo_operator.apiserver.schema import Schema
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
+from dynamo_operator.apiserver.webhook_client import client_config_errors
 
 _COLUMN_TYPES: Final = ("integer", "number", "string", "boolean", "date")
 _MAX_SELECTABLE: Final = 8
@@ -326,12 +327,28 @@ def _conversion_errors(conversion: Mapping[str, Any]) -> Iterator[FieldError]:
     if strategy not in ("None", "Webhook"):
         detail = 'supported values: "None", "Webhook"'
         yield FieldError("spec.conversion.strategy", FieldErrorKind.NOT_SUPPORTED, detail, strategy)
-    if strategy == "Webhook" and not (conversion.get("webhook") or {}).get("clientConfig"):
-        yield FieldError(
-            "spec.conversion.webhook.clientConfig",
-            FieldErrorKind.REQUIRED,
-            "required when strategy is set to Webhook",
-        )
+    webhook = conversion.get("webhook")
+    # The paths are those of the first version of the API, which the server still validates.
+    config_path = "spec.conversion.webhookClientConfig"
+    versions_path = "spec.conversion.conversionReviewVersions"
+    if strategy != "Webhook":
+        if webhook is not None:
+            detail = "should not be set when strategy is not set to Webhook"
+            yield FieldError(config_path, FieldErrorKind.FORBIDDEN, detail)
+            yield FieldError(versions_path, FieldErrorKind.FORBIDDEN, detail)
+        return
+    config = (webhook or {}).get("clientConfig")
+    versions = (webhook or {}).get("conversionReviewVersions")
+    if config is None:
+        detail = "required when strategy is set to Webhook"
+        yield FieldError(config_path, FieldErrorKind.REQUIRED, detail)
+    else:
+        yield from client_config_errors(config, config_path)
+    if not versions:
+        yield FieldError(versions_path, FieldErrorKind.REQUIRED)
+    elif not set(versions) & {"v1", "v1beta1"}:
+        detail = "must include at least one of v1, v1beta1"
+        yield FieldError(versions_path, FieldErrorKind.INVALID, detail, versions)
 
 
 def _stored_version_errors(crd: Object) -> Iterator[FieldError]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Protocol
 from urllib.parse import urlencode
 
 from dynamo_operator.apiserver.messages import Response, to_json
 from dynamo_operator.apiserver.resources import Object
+from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
+
+_URL_FORM: Final = "desired format: https://host[/path]"
 
 
 class CallFailedError(Exception):
@@ -22,6 +25,7 @@ class InvalidAnswerError(CallFailedError):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"received invalid webhook response: {what}")
+        self.what = what
 
 
 class WebhookClient(Protocol):
@@ -116,6 +120,27 @@ class Webhooks:
         return shown, base.rstrip("/") + path, server_name
 
 
+def client_config_errors(config: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+    """Yield what keeps a `clientConfig` from naming a webhook."""
+    url, service = config.get("url"), config.get("service")
+    if (url is None) == (service is None):
+        yield FieldError(path, FieldErrorKind.REQUIRED, "exactly one of url or service is required")
+    elif service is None:
+        scheme, found, rest = str(url).partition("://")
+        where = f"{path}.url"
+        if scheme != "https":
+            detail = f"'https' is the only allowed URL scheme; {_URL_FORM}"
+            shown = scheme if found else str(url)
+            yield FieldError(where, FieldErrorKind.INVALID, detail, shown)
+        elif not rest.partition("/")[0]:
+            detail = f"host must be specified; {_URL_FORM}"
+            yield FieldError(where, FieldErrorKind.INVALID, detail, url)
+    else:
+        for field in ("name", "namespace"):
+            if not service.get(field):
+                yield FieldError(f"{path}.service.{field}", FieldErrorKind.REQUIRED)
+
+
 def _response(review: Object, body: bytes) -> Object:
     try:
         answer = json.loads(body)
@@ -135,10 +160,7 @@ def _response(review: Object, body: bytes) -> Object:
         raise InvalidAnswerError("webhook response was absent")
     uid = review["request"]["uid"]
     if response.get("uid") != uid:
-        raise CallFailedError(
-            f'received invalid webhook response: expected response.uid="{uid}", '
-            f'got "{response.get("uid", "")}"'
-        )
+        raise InvalidAnswerError(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
     return response
 
 

@@ -34,13 +34,13 @@ from dynamo_operator.apiserver.kinds.rules import (
     supported,
 )
 from dynamo_operator.apiserver.resources import Object
+from dynamo_operator.apiserver.webhook_client import client_config_errors
 
 _GROUP: Final = "admissionregistration.k8s.io"
 _REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
-_URL_FORM: Final = "desired format: https://host[/path]"
 
 _RULE: Final = {
     "operations": array(STRING),
@@ -153,7 +153,7 @@ def _webhook_errors(webhook: Object, path: str) -> Errors:
         allowed = ("IfNeeded", "Never")
         yield from supported(f"{path}.reinvocationPolicy", webhook["reinvocationPolicy"], allowed)
     yield from _selector_errors(webhook, path)
-    yield from _client_config_errors(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
+    yield from client_config_errors(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
     yield from _condition_errors(webhook.get("matchConditions"), f"{path}.matchConditions")
 
 
@@ -163,23 +163,6 @@ def _review_version_errors(webhook: Object, path: str) -> Errors:
         yield required(path, "must specify one of v1, v1beta1")
     elif not set(versions) & set(_REVIEW_VERSIONS):
         yield invalid(path, versions, "must include at least one of v1, v1beta1")
-
-
-def _client_config_errors(config: Object, path: str) -> Errors:
-    url, service = config.get("url"), config.get("service")
-    if (url is None) == (service is None):
-        yield required(path, "exactly one of url or service is required")
-    elif service is None:
-        scheme, found, rest = str(url).partition("://")
-        if scheme != "https":
-            detail = f"'https' is the only allowed URL scheme; {_URL_FORM}"
-            yield invalid(f"{path}.url", scheme if found else url, detail)
-        elif not rest.partition("/")[0]:
-            yield invalid(f"{path}.url", url, f"host must be specified; {_URL_FORM}")
-    else:
-        for field in ("name", "namespace"):
-            if not service.get(field):
-                yield required(f"{path}.service.{field}", f"service {field} is required")
 
 
 def _rule_errors(rule: Object, path: str) -> Errors:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.virtual_time
 
 V1 = "/apis/lab.test/v1/namespaces/default/gadgets"
 OLD = "/apis/lab.test/v1alpha1/namespaces/default/gadgets"
-WEBHOOK = {
+WEBHOOK: dict[str, Any] = {
     "strategy": "Webhook",
     "webhook": {
         "conversionReviewVersions": ["v1"],
@@ -205,15 +205,42 @@ def edited(change):
 
 
 FAULTS: list[tuple[Any, str]] = [
-    (lambda r: {"result": {"status": "Success"}, "convertedObjects": []}, "expected 1"),
-    (edited(lambda o: o.update(apiVersion="lab.test/v9")), "webhook returned apiVersion"),
-    (edited(lambda o: o.update(kind="Other")), "webhook returned kind"),
-    (edited(lambda o: o["metadata"].update(name="z")), "webhook changed metadata.name to 'z'"),
-    (edited(lambda o: o["metadata"].update(uid="z")), "webhook changed metadata.uid to 'z'"),
-    (lambda r: {"result": {"status": "Success"}, "convertedObjects": [1]}, "no object"),
-    (lambda r: {}, "no reason given"),
-    (lambda r: Response(503, {}, b"later"), 'an error on the server ("later")'),
-    (lambda r: {"uid": "other"}, "expected response.uid="),
+    (
+        lambda r: {"result": {"status": "Success"}, "convertedObjects": []},
+        "returned 0 objects, expected 1",
+    ),
+    (
+        edited(lambda o: o.update(apiVersion="lab.test/v9")),
+        "returned invalid object at index 0: invalid groupVersion (expected lab.test/v1alpha1, "
+        "received lab.test/v9)",
+    ),
+    (
+        edited(lambda o: o.update(kind="Zz")),
+        "returned invalid object at index 0: invalid kind (expected Gadget, received Zz)",
+    ),
+    (
+        edited(lambda o: o["metadata"].update(name="zz")),
+        "returned invalid object: must have the same name: a != zz",
+    ),
+    (
+        edited(lambda o: o["metadata"].update(uid="zz")),
+        "returned invalid object: must have the same UID: ",
+    ),
+    (
+        edited(lambda o: o["metadata"].update(labels={"x": "!!!"})),
+        'returned invalid metadata: metadata.labels: Invalid value: "!!!"',
+    ),
+    (
+        lambda r: {"result": {"status": "Success"}, "convertedObjects": [1]},
+        "returned invalid object at index 0",
+    ),
+    (lambda r: {"result": {"status": "Failure", "message": "because"}}, "failed: because"),
+    (
+        lambda r: {"result": {"status": "Failure"}},
+        "failed: response.result.status was 'Failure', not 'Success'",
+    ),
+    (lambda r: Response(500, {}, b"kaputt"), 'failed: an error on the server ("kaputt")'),
+    (lambda r: {"uid": "other"}, 'failed: expected response.uid="'),
 ]
 
 
@@ -226,10 +253,7 @@ async def test_an_answer_that_is_no_conversion_fails_the_request(gadgets, script
         refused = await gadgets.api.get(path)
 
         assert refused.status == 500
-        assert refused.message.startswith(
-            "conversion webhook for lab.test/v1, Kind=Gadget failed: "
-        )
-        assert text in refused.message
+        assert refused.message.startswith(f"conversion webhook for lab.test/v1, Kind=Gadget {text}")
     assert (await gadgets.api.get(f"{V1}/a")).status == 200
 
 
@@ -246,6 +270,45 @@ async def test_metadata_is_not_the_webhooks_to_change_but_for_labels_and_annotat
 
     changed = {"labels": {"l": "1"}, "annotations": {"n": "2"}}
     assert read.body["metadata"] == dict(made.body["metadata"], **changed)
+
+
+async def test_what_comes_from_a_webhook_is_pruned_and_defaulted(gadgets):
+    def careless(obj):
+        if obj["apiVersion"] == "lab.test/v1":
+            obj["spec"] = {"size": {"number": 3}, "bogus": 1}
+
+    gadgets.webhooks.scripts["/convert"] = edited(careless)
+
+    await gadgets.api.create(OLD, old("a"))
+
+    assert (await gadgets.api.get(f"{V1}/a")).body["spec"] == {"size": {"number": 3, "unit": "mm"}}
+
+
+@pytest.mark.parametrize(
+    ("conversion", "field", "text"),
+    [
+        ({"webhook": {"clientConfig": {"url": "https://x"}}}, "conversionReviewVersions",
+         "Required value"),
+        ({"webhook": {**WEBHOOK["webhook"], "conversionReviewVersions": ["v9"]}},
+         "conversionReviewVersions", "must include at least one of v1, v1beta1"),
+        ({"webhook": {"conversionReviewVersions": ["v1"]}}, "webhookClientConfig",
+         "required when strategy is set to Webhook"),
+        ({"strategy": "None"}, "webhookClientConfig", "should not be set when strategy is not set"),
+        ({"webhook": {**WEBHOOK["webhook"], "clientConfig": {"url": "http://x"}}},
+         "webhookClientConfig.url", "'https' is the only allowed URL scheme"),
+        ({"webhook": {**WEBHOOK["webhook"], "clientConfig": {}}}, "webhookClientConfig",
+         "exactly one of url or service is required"),
+        ({"webhook": {**WEBHOOK["webhook"], "clientConfig": {"service": {"name": "a"}}}},
+         "webhookClientConfig.service.namespace", "Required value"),
+    ],
+)  # fmt: skip
+async def test_a_definition_whose_conversion_cannot_work_is_refused(conversion, field, text):
+    refused = await Api().create(CRDS, gadget_crd({**WEBHOOK, **conversion}))
+
+    assert refused.status == 422
+    fields = [cause["field"] for cause in refused.body["details"]["causes"]]
+    assert f"spec.conversion.{field}" in fields
+    assert text in refused.message
 
 
 async def test_a_watch_ends_with_an_error_when_conversion_fails(gadgets):
