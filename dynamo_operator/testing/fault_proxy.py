@@ -181,6 +181,7 @@ class FaultProxy:
                     server = await self._connect(client)
                 if not await self._exchange(client, server, head):
                     break
+            await client.close()
         except (OSError, MessageError, _CutError, asyncio.IncompleteReadError):
             pass  # one side is gone, or is to believe so; the other is told by the finally below
         finally:
@@ -233,7 +234,7 @@ class FaultProxy:
         async for piece in held:
             await self._send(client, piece if half is None else piece[:half])
             if half is not None and (half := half - len(piece)) <= 0:
-                raise _CutError
+                return False
         request.delivered = True
         client.request = None
         return not (head.closes or answer.closes or _ends_with_connection(request, answer))

@@ -55,6 +55,11 @@ class Peer:
         elif isinstance(self.reader, ObservedReader):
             self.reader.on_end.append(call)
 
+    async def close(self) -> None:
+        """End the connection once everything that was written has been sent."""
+        self.writer.close()
+        await self.writer.wait_closed()
+
     def abort(self) -> None:
         """Cut the connection."""
         self.writer.transport.abort()

