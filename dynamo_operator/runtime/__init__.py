@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dynamo_operator.runtime.access_reviews import ACCESS_REVIEW_PERMISSIONS, AccessReviews
     from dynamo_operator.runtime.apply import ensure
     from dynamo_operator.runtime.cache import (
         Cache,
@@ -89,6 +90,8 @@ if TYPE_CHECKING:
     from dynamo_operator.runtime.sources import Channel, InformerSource, Source, Watch
 
 __all__ = [
+    "ACCESS_REVIEW_PERMISSIONS",
+    "AccessReviews",
     "Cache",
     "CacheError",
     "CacheNotStartedError",
@@ -157,6 +160,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "access_reviews": "ACCESS_REVIEW_PERMISSIONS AccessReviews",
     "apply": "ensure",
     "cache": "Cache CacheError CacheNotStartedError CacheSyncError NotCachedError",
     "cached_reader": "CachedReader",

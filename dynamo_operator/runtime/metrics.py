@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
 from informers.errors import ListWatchError
 from informers.objects import ObjectKey, ResourceType
 from informers.observers import InformerObserver, QueueObserver
@@ -256,6 +257,10 @@ class Metrics:
         from prometheus_client import generate_latest
 
         return generate_latest(_WithoutCreated(self.registry))
+
+    async def answer(self, _request: HttpRequest) -> HttpResponse:
+        """Answer a request for /metrics; a route's handler."""
+        return HttpResponse(200, {"content-type": CONTENT_TYPE}, self.render())
 
 
 class ControllerMetrics:

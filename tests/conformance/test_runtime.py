@@ -1,15 +1,18 @@
 """What controllers and caches promise, on every API server."""
 
 import asyncio
+import json
 from uuid import uuid4
 
 import pytest
 
 from dynamo_operator.runtime import (
+    AccessReviews,
     CacheSyncError,
     Controller,
     KubeModel,
     Manager,
+    Metrics,
     NotCachedError,
     Result,
     Watch,
@@ -17,6 +20,8 @@ from dynamo_operator.runtime import (
     by_label,
 )
 from dynamo_operator.runtime.builtin_kinds import (
+    ClusterRole,
+    ClusterRoleBinding,
     ConfigMap,
     CustomResourceDefinition,
     Event,
@@ -24,6 +29,7 @@ from dynamo_operator.runtime.builtin_kinds import (
     Secret,
 )
 from dynamo_operator.runtime.client.errors import NotFoundError
+from dynamo_operator.runtime.client.http import HttpRequest
 from informers.indexers import BY_OWNER_UID
 from informers.objects import ObjectKey, ResourceType
 
@@ -310,3 +316,39 @@ async def test_long_and_odd_notes_of_events_are_stored(cluster, namespace):
             "lab.test/widgets",
         )
         assert event.model_extra["reportingInstance"] == "pod-0"
+
+
+async def test_a_page_is_shown_to_service_accounts_that_may_see_it(cluster, namespace):
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    role = f"scraper-{uuid4().hex[:8]}"
+
+    async def token_of(name):
+        body = json.dumps(
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
+        )
+        await cluster.client.request("POST", accounts, body=body.encode())
+        body = json.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"})
+        answer = await cluster.client.request(
+            "POST", f"{accounts}/{name}/token", body=body.encode()
+        )
+        return json.loads(answer.body)["status"]["token"]
+
+    scraper, other = await token_of("scraper"), await token_of("other")
+    rule = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
+    await cluster.client.create(ClusterRole.new(role, rules=[rule]))
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+    subject = {"kind": "ServiceAccount", "name": "scraper", "namespace": namespace}
+    await cluster.client.create(ClusterRoleBinding.new(role, roleRef=reference, subjects=[subject]))
+    page = AccessReviews(cluster.client).guard(Metrics().answer)
+
+    async def status_for(token):
+        headers = {"authorization": f"Bearer {token}"}
+        return (await page(HttpRequest("GET", "/metrics", (), headers))).status
+
+    try:
+        assert await status_for(scraper) == 200
+        assert await status_for(other) == 403
+        assert await status_for("nobody's") == 401
+    finally:
+        await cluster.client.delete(ClusterRoleBinding, ObjectKey("", role))
+        await cluster.client.delete(ClusterRole, ObjectKey("", role))
