@@ -23,11 +23,11 @@ from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition, Name
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.codec import resource_type_of
 from dynamo_operator.runtime.client.paths import Fields, Labels
+from dynamo_operator.runtime.client.reader import AnyKind
 from dynamo_operator.runtime.client.writes import Write
 from dynamo_operator.runtime.declaration import Declaration
 from dynamo_operator.runtime.informer_pool import InformerPool
 from dynamo_operator.runtime.metrics import Metrics
-from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.runtime.own_writes import OwnerKey
 from dynamo_operator.runtime.served_kinds import definition_key, is_served
 from dynamo_operator.runtime.type_cache import Scope, TypeCache
@@ -124,7 +124,7 @@ class Cache:
 
     def declare(
         self,
-        kind: type[KubeModel] | ResourceType,
+        kind: AnyKind,
         *,
         labels: Labels = None,
         fields: Fields = None,
@@ -169,7 +169,7 @@ class Cache:
         self._declarations.append(declaration)
         return declaration
 
-    def transform(self, kind: type[KubeModel] | ResourceType, function: Transform) -> None:
+    def transform(self, kind: AnyKind, function: Transform) -> None:
         """Keep of every object of a type what a function makes of it.
 
         What is read then is less than what is there: such objects must not be sent back whole.
@@ -181,10 +181,22 @@ class Cache:
         Raises:
             ValueError: the type has been declared, or has a function already.
         """
-        resource_type = resource_type_of(kind)
-        if any(d.scope.resource_type == resource_type for d in self._declarations):
-            raise ValueError(f"{resource_type}: is declared: transform it before that")
-        self._pool.transform(resource_type, function)
+        self._pool.transform(self._undeclared(kind, "transform it"), function)
+
+    def poll(self, kind: AnyKind, *, every_seconds: float) -> None:
+        """List a type that often instead of watching it, as some types cannot be watched.
+
+        Args:
+            kind: the type.
+            every_seconds: from one list to the next, give or take a tenth.
+
+        Raises:
+            ValueError: the type has been declared, or the time is not positive.
+        """
+        resource_type = self._undeclared(kind, "poll it")
+        if every_seconds <= 0:
+            raise ValueError(f"{resource_type}: every_seconds={every_seconds}: must be positive")
+        self._pool.poll(resource_type, every_seconds)
 
     async def run(self) -> None:
         """Run every informer until cancelled.
@@ -269,6 +281,12 @@ class Cache:
             except InformerError:
                 if missing in self._pool:
                     raise
+
+    def _undeclared(self, kind: AnyKind, what: str) -> ResourceType:
+        resource_type = resource_type_of(kind)
+        if any(d.scope.resource_type == resource_type for d in self._declarations):
+            raise ValueError(f"{resource_type}: is declared: {what} before that")
+        return resource_type
 
     # What is held
 

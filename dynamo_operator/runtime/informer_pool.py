@@ -58,6 +58,7 @@ class InformerPool:
         self._can_do_without = can_do_without
         self._watch_list_support = WatchListSupport()
         self._transforms: dict[ResourceType, Transform] = {}
+        self._poll_seconds: dict[ResourceType, float] = {}
         # By group and plural: an object is the same in all versions of its API.
         self._caches: dict[tuple[str, str], dict[Scope, TypeCache]] = {}
         self._tasks: dict[TypeCache, asyncio.Task[None]] = {}
@@ -87,6 +88,10 @@ class InformerPool:
         if resource_type in self._transforms:
             raise ValueError(f"{resource_type}: is transformed already")
         self._transforms[resource_type] = function
+
+    def poll(self, resource_type: ResourceType, every_seconds: float) -> None:
+        """List a type that often instead of watching it."""
+        self._poll_seconds[resource_type] = every_seconds
 
     def acquire(self, scope: Scope) -> TypeCache:
         """Return the cache of a scope, made now if need be; `release` must follow.
@@ -151,6 +156,7 @@ class InformerPool:
             clock=self._clock,
             random=self._random,
             observer=reporter,
+            poll_every_seconds=self._poll_seconds.get(resource_type, 0.0),
             watch_list_support=self._watch_list_support,
             idle_seconds=self._watch_idle_seconds,
             fail_when_forbidden=self._fail_when_forbidden,

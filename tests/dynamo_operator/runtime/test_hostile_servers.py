@@ -321,3 +321,38 @@ async def test_ten_thousand_objects_are_synced_without_a_worker_and_reconciled_b
         await asyncio.sleep(1)
 
     assert len(set(reconciled)) == len(reconciled) == 10_000
+
+
+async def test_a_kind_that_cannot_be_watched_can_be_polled():
+    def page(*values):
+        return listed(
+            "", [{"metadata": {"name": f"n{n}"}, "usage": value} for n, value in enumerate(values)]
+        )
+
+    server = Server(
+        lists=[page("1m", "1m"), page("1m", "2m")], watches=[status(405, "MethodNotAllowed")]
+    )
+    reconciled: list[str] = []
+
+    class Sees:
+        async def reconcile(self, node_key):
+            node = await manager.reader.get(NODE_METRICS, node_key)
+            reconciled.append(f"{node_key.name} {node['usage']}")
+            return Result.done()
+
+    clock = VirtualClock()
+    manager = Manager(Client.over(server, clock=clock), clock=clock, random=Random(2))
+    manager.cache.poll(NODE_METRICS, every_seconds=60)
+    manager.add(Controller(NODE_METRICS, reconciler=Sees()))
+
+    async with manager.running():
+        await asyncio.sleep(1)
+        assert reconciled == ["n0 1m", "n1 1m"]
+        await asyncio.sleep(200)
+
+    assert reconciled[2:] == ["n1 2m"]
+    assert set(server.requests) == {"list "}
+    with pytest.raises(ValueError, match="is declared: poll it before that"):
+        manager.cache.poll(NODE_METRICS, every_seconds=60)
+    with pytest.raises(ValueError, match="every_seconds=0: must be positive"):
+        manager.cache.poll(PODS, every_seconds=0)
