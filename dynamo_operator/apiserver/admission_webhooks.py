@@ -85,7 +85,7 @@ class MutatingWebhooks:
         concerned = hook.concerned(request)
         if concerned is None:
             return None
-        answer = hook.answer(concerned, self._webhooks)
+        answer = hook.answer(concerned)
         if answer is None:
             raise Unanswered([hook.question(concerned, self._webhooks)])
         hook.judge(request.call, answer)
@@ -155,7 +155,7 @@ class ValidatingWebhooks:
             concerned = hook.concerned(request)
             if concerned is None:
                 continue
-            answer = hook.answer(concerned, self._webhooks)
+            answer = hook.answer(concerned)
             if answer is None:
                 questions.append(hook.question(concerned, self._webhooks))
             else:
@@ -213,7 +213,7 @@ class _Hook:
             ) from None
         return found if holds else None
 
-    def answer(self, request: AdmissionRequest, webhooks: Webhooks) -> _Answer | None:
+    def answer(self, request: AdmissionRequest) -> _Answer | None:
         """Return what the webhook answered to exactly this, or None if it was not asked yet."""
         answer = request.call.answers.get(self._key(request))
         assert answer is None or isinstance(answer, _Answer)

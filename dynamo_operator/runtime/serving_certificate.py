@@ -51,7 +51,7 @@ class ServingCertificate:
         certificate: PEM file, leaf first.
         key: PEM file.
         client_ca: PEM file of the authorities whose client certificates are required; None to
-            take every client.
+            take every client. One that leaves the file is trusted until the process ends.
         reload_seconds: how often the files are looked at.
 
     Raises:

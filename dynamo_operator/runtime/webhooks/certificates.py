@@ -20,6 +20,7 @@ from dynamo_operator.runtime.client.errors import (
     AlreadyExistsError,
     ClientError,
     ConflictError,
+    ForbiddenError,
     InvalidError,
     NotFoundError,
 )
@@ -139,12 +140,17 @@ class SecretCertificate:
         """
         is_trusted = await self._is_trusted()
         material = await self._ensure(is_trusted)
+        try:
+            for kind, name in self._configurations:
+                await self._publish(kind, name, material.ca_bundle)
+        finally:  # one configuration that cannot be patched must not let the certificate end
+            self._use(material)
+
+    def _use(self, material: KeyMaterial) -> None:
         if material.certificate != self.pem:
             use_pair(self.context, material.certificate, material.key)
             self.pem = material.certificate
             _log.info("serving certificate loaded", secret=str(self._secret))
-        for kind, name in self._configurations:
-            await self._publish(kind, name, material.ca_bundle)
 
     async def _checked(self) -> bool:
         """Check; tell whether it went well, and log a failure when it is a new one."""
@@ -211,13 +217,16 @@ class SecretCertificate:
             await self._client.replace(secret)
 
     async def _is_trusted(self) -> bool:
-        """Whether all configurations that are there carry the newest authority already."""
+        """Whether all configurations that are there are seen to carry the newest authority."""
         secret = await self._client.find(Secret, self._secret)
         material = self._read(secret)
         if material is None:
             return False
         for kind, name in self._configurations:
-            found = await self._client.find(kind, ObjectKey("", name))
+            try:
+                found = await self._client.find(kind, ObjectKey("", name))
+            except ForbiddenError:
+                return False
             for config in client_configs(found).values() if found else ():
                 if material.authorities[0] not in _decoded(config.get("caBundle")):
                     return False

@@ -135,9 +135,10 @@ def _needs_certificate(
     leaf = _leaf(material)
     if not _is_valid(leaf, now) or not any(_signed(leaf, ca) for ca in material.authorities):
         return True
-    is_old = not _signed(leaf, material.authorities[0])
+    if not _signed(leaf, material.authorities[0]):
+        return is_trusted
     is_ending = _ends_within(leaf, now, lifetimes.certificate_renewal)
-    return is_trusted and (is_old or is_ending or not set(hosts) <= _names(leaf))
+    return is_ending or not set(hosts) <= _names(leaf)
 
 
 def _fresh(hosts: Sequence[str], now: datetime, lifetimes: Lifetimes) -> KeyMaterial:

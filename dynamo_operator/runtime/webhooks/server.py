@@ -37,7 +37,7 @@ CONVERT_PATH: Final = "/convert"
 
 _ADMISSION_SECONDS: Final = 10.0
 _CONVERSION_SECONDS: Final = 30.0
-_LARGEST_CONVERSION: Final = 256 * 1024 * 1024  # a whole list is converted at once
+_LARGEST_CONVERSION: Final = 64 * 1024 * 1024  # a list may be converted at once
 _DIAL_SECONDS: Final = 10.0
 _REPLY_SECONDS: Final = 0.5
 _SHUTDOWN_SECONDS: Final = 25.0

@@ -4,15 +4,18 @@ import asyncio
 import base64
 import ssl
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
 from cryptography.x509 import verification
 
+from dynamo_operator.apiserver import UserInfo
 from dynamo_operator.certificates import CertificateAuthority
 from dynamo_operator.runtime.builtin_kinds import (
     CustomResourceDefinition,
+    MutatingWebhookConfiguration,
     Secret,
 )
 from dynamo_operator.runtime.client.errors import ForbiddenError, TransportError
@@ -185,6 +188,46 @@ async def test_replicas_that_start_at_once_serve_one_certificate():
     assert len({replica.pem for replica in replicas}) == 1
     creates = [e for e in cluster.audit.writes() if e.resource == "secrets"]
     assert [e.code for e in creates].count(201) == 1
+
+
+async def test_replicas_that_renew_at_once_serve_one_certificate():
+    calendar = Calendar()
+    async with certificates(5, clock=calendar) as (cluster, replicas):
+        for replica in replicas:
+            await replica.prepare()
+        first = replicas[0].pem
+        calendar.moment += 250 * DAY
+
+        async with asyncio.TaskGroup() as group:
+            for replica in replicas:
+                group.create_task(replica.check())
+
+        (renewed_once,) = {replica.pem for replica in replicas}
+        assert renewed_once != first
+        assert (await secret_data(cluster))["tls.crt"] == renewed_once
+
+
+async def test_a_certificate_is_renewed_although_a_configuration_cannot_be_patched():
+    calendar = Calendar()
+    async with certificates(clock=calendar, mutating=["theirs"]) as (cluster, [replica]):
+        await replica.prepare()
+        first = replica.pem
+        calendar.moment += 250 * DAY
+        handle = cluster.server.handle
+
+        async def refusing_configurations(request):
+            if "webhookconfigurations" in request.path:
+                request = replace(request, user=UserInfo("nobody"))
+            return await handle(request)
+
+        made = {"metadata": {"name": "theirs"}, "webhooks": []}
+        await cluster.client.create(MutatingWebhookConfiguration.model_validate(made))
+        cluster.server.handle = refusing_configurations
+
+        with pytest.raises(ForbiddenError):
+            await replica.check()
+
+        assert replica.pem != first
 
 
 async def test_the_bundle_is_written_into_configurations_and_again_when_it_is_lost():
