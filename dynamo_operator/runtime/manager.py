@@ -47,8 +47,10 @@ from dynamo_operator.runtime.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
 from dynamo_operator.runtime.metrics import Metrics
 from dynamo_operator.runtime.permissions import Permission
 from dynamo_operator.runtime.running_controller import RunningController
+from dynamo_operator.runtime.server_warnings import ServerWarnings
 from dynamo_operator.runtime.webhooks.server import Webhooks
 from informers.clock import Clock, Random, SystemClock, system_random
+from informers.watch_session import IDLE_SECONDS
 
 GRACEFUL_SHUTDOWN_SECONDS: Final = 30.0
 
@@ -98,6 +100,8 @@ class Manager:
         namespaces: restricts caches to these; empty for all namespaces.
         namespace_selector: restricts caches to the namespaces whose labels match, as they come and
             go; needs the permission to list and watch namespaces.
+        watch_idle_seconds: after so long without a byte a watch is given up for a new one; servers
+            send a bookmark every minute.
         fail_when_forbidden: whether a watched kind that may not be listed ends the manager, instead
             of being tried again until somebody grants the permission.
         health_address: `host:port` of /healthz and /readyz; None for neither.
@@ -125,6 +129,7 @@ class Manager:
         *,
         namespaces: Sequence[str] = (),
         namespace_selector: Labels = None,
+        watch_idle_seconds: float = IDLE_SECONDS,
         fail_when_forbidden: bool = False,
         health_address: str | None = None,
         metrics_address: str | None = None,
@@ -139,11 +144,14 @@ class Manager:
         self.random = random = random or system_random()
         self.name = name or client.field_manager
         self.metrics = Metrics()
-        counted = client.with_request_observer(self.metrics.request_answered)
+        counted = client.with_request_observer(
+            self.metrics.request_answered
+        ).with_warning_observer(ServerWarnings().log)
         self.cache = Cache(
             counted,
             namespaces=namespaces,
             namespace_selector=namespace_selector,
+            watch_idle_seconds=watch_idle_seconds,
             fail_when_forbidden=fail_when_forbidden,
             clock=clock,
             random=random,
@@ -526,9 +534,21 @@ class _Failures:
         self.first: Exception | None = None
         self.stopping = False
 
-    async def watch(self, runnable: Runnable, name: str, is_over: Callable[[], bool]) -> None:
+    async def watch(
+        self,
+        runnable: Runnable,
+        name: str,
+        is_over: Callable[[], bool],
+        is_ending: Callable[[], bool],
+    ) -> None:
         try:
             await _run(runnable, name)
+        except asyncio.CancelledError:
+            if self.first is not None or self.stopping or is_over() or is_ending():
+                raise
+            # A task group would take it for the end that it asked for.
+            self.first = RuntimeError(f"{name} was cancelled by somebody else than its manager")
+            raise self.first from None
         except Exception as error:
             if self.first is None and not self.stopping and not is_over():
                 self.first = error
@@ -560,6 +580,7 @@ class _RunnableGroup:
         self._is_over = is_over
         self._collected: list[Runnable] = []
         self._group: asyncio.TaskGroup | None = None
+        self._is_ending = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __iter__(self) -> Iterator[Runnable]:
@@ -580,6 +601,7 @@ class _RunnableGroup:
 
     async def __aenter__(self) -> None:
         self._group = asyncio.TaskGroup()
+        self._is_ending = False
         await self._group.__aenter__()
         for runnable in self._collected:
             self._start(self._group, runnable)
@@ -587,6 +609,7 @@ class _RunnableGroup:
 
     async def __aexit__(self, *error: Any) -> None:
         assert self._group is not None
+        self._is_ending = True
         try:
             await self._group.__aexit__(*error)
         finally:
@@ -594,7 +617,11 @@ class _RunnableGroup:
 
     def _start(self, group: asyncio.TaskGroup, runnable: Runnable) -> None:
         name = getattr(runnable, "name", "") or type(runnable).__name__
-        watched = self._failures.watch(runnable, name, self._is_over)
+
+        def is_ending() -> bool:
+            return self._is_ending or getattr(runnable, "is_stopping", False)
+
+        watched = self._failures.watch(runnable, name, self._is_over, is_ending)
         task = group.create_task(watched, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
