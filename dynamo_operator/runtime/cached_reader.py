@@ -11,8 +11,7 @@ from dynamo_operator.runtime.client import codec
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.errors import NotFoundError
 from dynamo_operator.runtime.client.paths import Fields, Labels, refuse_other_cluster
-from dynamo_operator.runtime.client.reader import M
-from dynamo_operator.runtime.models import KubeModel
+from dynamo_operator.runtime.client.reader import AnyKind, M
 from dynamo_operator.runtime.selectors import (
     FieldRequirement,
     field_index_name,
@@ -145,9 +144,7 @@ class CachedReader:
                 found += await self._list_live(cache, namespace)
         return self._decoded(kind, found, labels, requirements)
 
-    async def find_metadata(
-        self, kind: type[KubeModel] | ResourceType, key: ObjectKey
-    ) -> CachedObject | None:
+    async def find_metadata(self, kind: AnyKind, key: ObjectKey) -> CachedObject | None:
         """Return the metadata of an object, or None when there is none.
 
         Any cache of the type will do, one of metadata only too; nothing is decoded.
@@ -166,7 +163,7 @@ class CachedReader:
 
     async def list_metadata(
         self,
-        kind: type[KubeModel] | ResourceType,
+        kind: AnyKind,
         *,
         namespace: str = "",
         labels: Labels = None,

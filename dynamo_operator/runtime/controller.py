@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dynamo_operator.runtime.cache import CACHE_SYNC_TIMEOUT_SECONDS
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.codec import resource_type_of
-from dynamo_operator.runtime.client.reader import Reader
+from dynamo_operator.runtime.client.reader import AnyKind, Reader
 from dynamo_operator.runtime.enqueue import enqueue_owner, enqueue_self
 from dynamo_operator.runtime.error_policy import PANIC_LIMIT
-from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.runtime.predicates import Predicate
 from dynamo_operator.runtime.reconciler import Reconciler, Result
 from dynamo_operator.runtime.sources import Source, Watch
@@ -20,7 +19,6 @@ from informers.objects import ObjectKey, ResourceType
 from informers.rate_limiters import ItemExponential, RateLimiter, WithJitter
 from informers.work_queue import AGEING_SECONDS, Priority
 
-Kind = type[KubeModel] | ResourceType
 ReconcilerFactory = Callable[[Reader, Client], Reconciler]
 
 
@@ -64,10 +62,10 @@ class Controller:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: AnyKind,
         *,
         reconciler: Reconciler | ReconcilerFactory,
-        owns: Sequence[Kind] = (),
+        owns: Sequence[AnyKind] = (),
         watches: Sequence[Watch] = (),
         channels: Sequence[Source] = (),
         indexes: Sequence[Index] = (),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from dynamo_operator.runtime.models import KubeModel
+from dynamo_operator.runtime.client.codec import resource_type_of
+from dynamo_operator.runtime.client.reader import AnyKind
 from informers.events import ObjectEvent, Updated
-from informers.objects import CachedObject, ObjectKey, OwnerReference, ResourceType
+from informers.objects import CachedObject, ObjectKey, OwnerReference
 
 Enqueue = Callable[[ObjectEvent], Iterable[ObjectKey]]
 
@@ -16,7 +17,7 @@ def enqueue_self(event: ObjectEvent) -> Iterable[ObjectKey]:
     return (event.object.key,)
 
 
-def enqueue_owner(kind: type[KubeModel] | ResourceType, *, only_controller: bool = True) -> Enqueue:
+def enqueue_owner(kind: AnyKind, *, only_controller: bool = True) -> Enqueue:
     """The owner of the given kind; after a change of owner the old one and the new one.
 
     Owners match by group and kind, whatever version the reference names.
@@ -25,7 +26,7 @@ def enqueue_owner(kind: type[KubeModel] | ResourceType, *, only_controller: bool
         kind: the owners' kind.
         only_controller: take only the reference whose `controller` is true.
     """
-    owner_type = kind if isinstance(kind, ResourceType) else kind.resource_type
+    owner_type = resource_type_of(kind)
 
     def is_wanted(reference: OwnerReference) -> bool:
         return (

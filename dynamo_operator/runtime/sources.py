@@ -13,8 +13,8 @@ from typing import Protocol
 
 import structlog
 
+from dynamo_operator.runtime.client.reader import AnyKind
 from dynamo_operator.runtime.enqueue import Enqueue, enqueue_self
-from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.runtime.predicates import Predicate, name_of
 from informers.events import Added, Deleted, ObjectEvent, Updated
 from informers.objects import ObjectKey, ResourceType
@@ -51,7 +51,7 @@ class Watch:
             without objects while it is not.
     """
 
-    kind: type[KubeModel] | ResourceType
+    kind: AnyKind
     enqueue: Enqueue = enqueue_self
     predicates: Sequence[Predicate] = ()
     labels: Mapping[str, str] | str | None = None

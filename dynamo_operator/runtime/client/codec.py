@@ -98,7 +98,7 @@ def decode(kind: type[M] | ResourceType, data: bytes) -> M | dict[str, Any]:
         raise DecodeError(_misfit(resource_type, value, error)) from None
 
 
-def resource_type_of(kind: type[M] | ResourceType) -> ResourceType:
+def resource_type_of(kind: type[Any] | ResourceType) -> ResourceType:
     """Return the resource type that a model class or a resource type stands for."""
     if isinstance(kind, ResourceType):
         return kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 
 class GeneratedStruct(Protocol):
@@ -22,6 +22,10 @@ class GeneratedModel(GeneratedStruct, Protocol):
     @property
     def kind(self) -> str:
         """The object's kind."""
+
+    @property
+    def metadata(self) -> Any:
+        """A `V1ObjectMeta`."""
 
 
 def is_generated(kind: object) -> TypeGuard[type[GeneratedModel]]:

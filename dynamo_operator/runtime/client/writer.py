@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from pydantic import BaseModel
 
@@ -40,9 +40,11 @@ from dynamo_operator.runtime.client.writes import (
     may_have_happened,
     plain_status,
 )
-from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.runtime.owner_references import add_controller_reference
 from informers.objects import ObjectKey, ResourceType
+
+if TYPE_CHECKING:
+    from dynamo_operator.runtime.owner_references import Owner
 
 Query = Sequence[tuple[str, str]]
 
@@ -59,16 +61,14 @@ class Writer(LiveReader):
         return self._options.field_manager
 
     @overload
-    async def create(
-        self, obj: M, *, owner: KubeModel | None = None, dry_run: bool = False
-    ) -> M: ...
+    async def create(self, obj: M, *, owner: Owner | None = None, dry_run: bool = False) -> M: ...
     @overload
     async def create(
         self,
         obj: Mapping[str, Any],
         *,
         kind: ResourceType,
-        owner: KubeModel | None = None,
+        owner: Owner | None = None,
         dry_run: bool = False,
     ) -> dict[str, Any]: ...
     async def create(
@@ -76,7 +76,7 @@ class Writer(LiveReader):
         obj: M | Mapping[str, Any],
         *,
         kind: ResourceType | None = None,
-        owner: KubeModel | None = None,
+        owner: Owner | None = None,
         dry_run: bool = False,
     ) -> M | dict[str, Any]:
         """Create an object and return it as stored.
@@ -103,7 +103,7 @@ class Writer(LiveReader):
         self,
         obj: M,
         *,
-        owner: KubeModel | None = None,
+        owner: Owner | None = None,
         uid: str | None = None,
         force: bool = False,
         subresource: str = "",
@@ -116,7 +116,7 @@ class Writer(LiveReader):
         obj: Mapping[str, Any],
         *,
         kind: ResourceType,
-        owner: KubeModel | None = None,
+        owner: Owner | None = None,
         uid: str | None = None,
         force: bool = False,
         subresource: str = "",
@@ -128,7 +128,7 @@ class Writer(LiveReader):
         obj: M | Mapping[str, Any],
         *,
         kind: ResourceType | None = None,
-        owner: KubeModel | None = None,
+        owner: Owner | None = None,
         uid: str | None = None,
         force: bool = False,
         subresource: str = "",
@@ -399,7 +399,7 @@ class Writer(LiveReader):
         self,
         kind: Kind[M],
         body: dict[str, Any],
-        owner: KubeModel | None,
+        owner: Owner | None,
     ) -> str:
         """Set the controller reference in `body`; return the namespace that the object goes to."""
         resource_type = codec.resource_type_of(kind)

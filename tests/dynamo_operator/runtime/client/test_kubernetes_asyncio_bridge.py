@@ -25,7 +25,9 @@ from dynamo_operator.runtime.client import kubernetes_asyncio_bridge as bridge
 from dynamo_operator.runtime.client.codec import decode, resource_type_of
 from dynamo_operator.runtime.client.discovery import Discovery
 from dynamo_operator.runtime.client.errors import NotLeadingError
-from dynamo_operator.testing import InProcessTransport
+from dynamo_operator.runtime.controller import Controller
+from dynamo_operator.runtime.reconciler import Result
+from dynamo_operator.testing import Cluster, InProcessTransport
 from informers.objects import ObjectKey
 from tests.dynamo_operator.runtime.client.scripted_server import ScriptedServer, hang
 
@@ -193,6 +195,35 @@ async def test_its_models_are_served_as_the_server_says(client):
 
     assert len(known) > 20
     assert set(known) <= served
+
+
+async def test_a_controller_is_written_with_its_models_alone():
+    """Watched, owned, read from the cache, written, made an owner: V1 models throughout."""
+
+    class Copier:
+        def __init__(self, reader, client):
+            self._reader, self._client = reader, client
+
+        async def reconcile(self, key):
+            found = await self._reader.find(generated.V1ConfigMap, key)
+            if found is not None:
+                secret = generated.V1Secret(
+                    metadata=generated.V1ObjectMeta(name=key.name), string_data=found.data
+                )
+                await self._client.apply(secret, owner=found)
+            return Result.done()
+
+    async with Cluster.start() as cluster:
+        controller = Controller(generated.V1ConfigMap, owns=[generated.V1Secret], reconciler=Copier)
+        async with cluster.manager(controller):
+            owner = await cluster.client.create(config_map(k="v"))
+            secret = await cluster.eventually(lambda: cluster.client.get(generated.V1Secret, KEY))
+            await cluster.client.delete(generated.V1Secret, KEY, uid=secret.metadata.uid)
+            again = await cluster.eventually(lambda: cluster.client.get(generated.V1Secret, KEY))
+
+    (reference,) = again.metadata.owner_references
+    assert (reference.uid, reference.kind) == (owner.metadata.uid, "ConfigMap")
+    assert (reference.controller, again.data) == (True, {"k": "dg=="})
 
 
 def test_a_model_of_a_part_is_no_kind():
