@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from math import inf
 from typing import Final, Literal
 
@@ -99,28 +100,47 @@ def lease_permissions(name: str) -> tuple[Permission, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point in time by both clocks: the monotonic one may stand still while a machine sleeps."""
+
+    monotonic: float
+    wall: datetime
+
+
 class Leadership:
-    """Until when this process leads: the fence of what leader-bound work writes."""
+    """Until when this process leads: the fence of what leader-bound work writes.
+
+    A wall clock that is set forward can only end a term early, one that is set back does nothing.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._until = -inf
+        self._since: Moment | None = None
+        self._seconds = 0.0
+
+    def moment(self) -> Moment:
+        """Return the present one."""
+        return Moment(self._clock.monotonic(), self._clock.now())
 
     def seconds_left(self) -> float:
         """Return for how long it surely leads still; zero or less when it does not."""
-        return self._until - self._clock.monotonic()
+        if self._since is None:
+            return -inf
+        slept = (self._clock.now() - self._since.wall).total_seconds()
+        return self._seconds - max(self._clock.monotonic() - self._since.monotonic, slept)
 
-    def begin(self, until: float) -> None:
-        """Lead until then."""
-        self._until = until
+    def begin(self, since: Moment, seconds: float) -> None:
+        """Lead for so long."""
+        self._since, self._seconds = since, seconds
 
-    def extend(self, until: float) -> bool:
-        """Lead until then, if the time before has not run out; return whether that is so."""
+    def extend(self, since: Moment, seconds: float) -> bool:
+        """Lead for so long, if the time before has not run out; return whether that is so."""
         if self.seconds_left() <= 0:
             return False
-        self._until = max(self._until, until)
+        self._since, self._seconds = since, seconds
         return True
 
     def end(self) -> None:
         """Lead no more."""
-        self._until = -inf
+        self._since = None

@@ -267,11 +267,11 @@ class LeaderElector:
 
     async def _claim(self) -> bool:
         """Try once to become the holder; return whether this candidate leads now."""
-        started = self._clock.monotonic()
+        started = self.leadership.moment()
         if not await self._write(self._client, self._view.claim, self._call_seconds):
             return False
-        self.leadership.begin(started + self.election.renew_deadline_seconds)
-        self._renewed_at = started
+        self.leadership.begin(started, self.election.renew_deadline_seconds)
+        self._renewed_at = started.monotonic
         # A claim that took so long, because this process was paused, is worth nothing any more.
         return self._view.is_ours and self.leadership.seconds_left() > 0
 
@@ -326,17 +326,17 @@ class LeaderElector:
             await self._look(min(self._call_seconds, self.leadership.seconds_left()))
             if self._must_look:
                 return False
-        started = self._clock.monotonic()
+        started = self.leadership.moment()
         left = self.leadership.seconds_left()
         if left <= 0 or self._view.is_others:
             return False
         timeout = min(left, self._call_seconds)
         if not await self._write(self._fenced, self._view.claim, timeout):
             return False
-        until = started + self.election.renew_deadline_seconds
-        if not self._view.is_ours or not self.leadership.extend(until):
+        deadline = self.election.renew_deadline_seconds
+        if not self._view.is_ours or not self.leadership.extend(started, deadline):
             return False
-        self._renewed_at = started
+        self._renewed_at = started.monotonic
         self._set_deadline(term)
         return True
 

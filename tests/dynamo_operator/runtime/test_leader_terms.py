@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
@@ -13,11 +14,13 @@ from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.leader_election import LeadershipLostError
 from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.runtime.sources import Channel
+from dynamo_operator.testing.virtual_time import START
 from informers.objects import ObjectKey
 from tests.dynamo_operator.runtime.elections import (
     LEASE,
     Candidate,
     Work,
+    election,
     election_cluster,
     holder,
     now,
@@ -255,6 +258,45 @@ async def test_a_leader_that_was_paused_for_longer_than_its_lease_writes_nothing
     assert len(a.reconciler.outcomes) == 2
     assert "BeforeThePause" not in {event.reason for event in events}
     assert await holder(cluster) == "other"
+
+
+class Sleepy:
+    """The clock of a machine whose monotonic time stands still while it sleeps."""
+
+    def __init__(self):
+        self.slept = timedelta()
+
+    def monotonic(self):
+        return now()
+
+    def now(self):
+        return START + timedelta(seconds=now()) + self.slept
+
+
+async def test_a_machine_that_slept_has_lost_its_lease(cluster):
+    clock = Sleepy()
+
+    async def lead_and_sleep():
+        async with cluster.manager(leader_election=election(), clock=clock) as manager:
+            await manager.wait_elected()
+            await asyncio.sleep(5)
+            clock.slept = timedelta(hours=1)
+            with pytest.raises(NotLeadingError):
+                await manager.client.create(ConfigMap.new("made", namespace="default"))
+            await asyncio.sleep(11)
+
+    with pytest.raises(LeadershipLostError):
+        await lead_and_sleep()
+
+
+async def test_a_wall_clock_that_is_set_back_changes_nothing(cluster):
+    clock = Sleepy()
+    async with cluster.manager(leader_election=election(), clock=clock) as manager:
+        await manager.wait_elected()
+        await asyncio.sleep(5)
+        clock.slept = timedelta(hours=-1)
+        await asyncio.sleep(60)
+        await manager.client.create(ConfigMap.new("made", namespace="default"))
 
 
 async def test_a_loop_that_is_blocked_for_less_than_the_deadline_loses_nothing(cluster):
