@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     )
     from dynamo_operator.runtime.running_controller import RunningController
     from dynamo_operator.runtime.selectors import by_field
+    from dynamo_operator.runtime.served_kinds import definition_permission
     from dynamo_operator.runtime.serving_certificate import ServingCertificate, TlsCertificate
     from dynamo_operator.runtime.sources import Channel, InformerSource, Source, Watch
 
@@ -136,6 +137,7 @@ __all__ = [
     "by_field",
     "by_label",
     "current_reconcile_id",
+    "definition_permission",
     "enqueue_mapped",
     "enqueue_owner",
     "enqueue_self",
@@ -186,6 +188,7 @@ _MODULES = {
     "reconciler": "Reconciler Result TerminalError object_reconciler",
     "running_controller": "RunningController",
     "selectors": "by_field",
+    "served_kinds": "definition_permission",
     "serving_certificate": "ServingCertificate TlsCertificate",
     "sources": "Channel InformerSource Source Watch",
 }

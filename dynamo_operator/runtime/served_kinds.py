@@ -5,13 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
 from dynamo_operator.runtime.client import codec
+from dynamo_operator.runtime.permissions import Permission
 from informers.objects import CachedObject, ObjectKey, ResourceType
 
 
 def definition_key(resource_type: ResourceType) -> ObjectKey:
     """Return the key of the definition of a custom resource."""
     return ObjectKey("", f"{resource_type.plural}.{resource_type.group}")
+
+
+def definition_permission(resource_type: ResourceType) -> Permission:
+    """Return what an optional kind needs beside the permissions on the kind itself."""
+    return Permission(
+        CustomResourceDefinition.resource_type.group,
+        (CustomResourceDefinition.resource_type.plural,),
+        ("list", "watch"),
+        names=(definition_key(resource_type).name,),
+        cluster_wide=True,
+    )
 
 
 def is_served(definition: CachedObject, resource_type: ResourceType) -> bool:

@@ -18,6 +18,7 @@ from dynamo_operator.runtime import (
     Watch,
     by_field,
     by_label,
+    definition_permission,
 )
 from dynamo_operator.runtime.builtin_kinds import (
     ClusterRole,
@@ -28,7 +29,7 @@ from dynamo_operator.runtime.builtin_kinds import (
     Namespace,
     Secret,
 )
-from dynamo_operator.runtime.client.errors import NotFoundError
+from dynamo_operator.runtime.client.errors import ForbiddenError, NotFoundError
 from dynamo_operator.runtime.client.http import HttpRequest
 from informers.indexers import BY_OWNER_UID
 from informers.objects import ObjectKey, ResourceType
@@ -349,6 +350,34 @@ async def test_a_page_is_shown_to_service_accounts_that_may_see_it(cluster, name
         assert await status_for(scraper) == 200
         assert await status_for(other) == 403
         assert await status_for("nobody's") == 401
+    finally:
+        await cluster.client.delete(ClusterRoleBinding, ObjectKey("", role))
+        await cluster.client.delete(ClusterRole, ObjectKey("", role))
+
+
+async def test_an_optional_kind_needs_its_own_definition_and_no_other(cluster, namespace):
+    gadgets = ResourceType(f"g{uuid4().hex[:8]}.lab.test", "v1", "Gadget", "gadgets")
+    needed = definition_permission(gadgets)
+    role, user = f"narrow-{uuid4().hex[:8]}", f"narrow-{uuid4().hex[:8]}"
+    rule = {
+        "apiGroups": [needed.group],
+        "resources": list(needed.resources),
+        "verbs": list(needed.verbs),
+        "resourceNames": list(needed.names),
+    }
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+    await cluster.client.create(ClusterRole.new(role, rules=[rule]))
+    await cluster.client.create(ClusterRoleBinding.new(role, roleRef=reference, subjects=[subject]))
+    client = cluster.client_of(user, ["system:authenticated"])
+    try:
+        with pytest.raises(ForbiddenError):
+            await client.list(CustomResourceDefinition)
+        controller = Controller(
+            gadgets, reconciler=Recorder(), optional=True, cache_sync_timeout_seconds=10
+        )
+        async with cluster.manager(controller, client=client, namespaces=[namespace]) as manager:
+            assert await manager.reader.list(gadgets) == []
     finally:
         await cluster.client.delete(ClusterRoleBinding, ObjectKey("", role))
         await cluster.client.delete(ClusterRole, ObjectKey("", role))

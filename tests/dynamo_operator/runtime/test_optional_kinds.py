@@ -1,8 +1,10 @@
 """Custom resources that may come and go while a manager runs."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
+import structlog
 
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, CustomResourceDefinition
 from dynamo_operator.runtime.cache import CacheSyncError
@@ -10,8 +12,10 @@ from dynamo_operator.runtime.client.errors import ForbiddenError
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.enqueue import by_label
 from dynamo_operator.runtime.reconciler import Result
+from dynamo_operator.runtime.served_kinds import definition_permission
 from dynamo_operator.runtime.sources import Channel, Watch
 from dynamo_operator.testing.cluster import Cluster
+from informers.errors import UnwatchableError
 from informers.objects import ObjectKey
 from tests.dynamo_operator.runtime.widgets import (
     WIDGET_CRD,
@@ -190,3 +194,60 @@ async def test_an_object_with_a_finalizer_is_still_seen_while_its_definition_goe
         assert await cluster.client.find(CustomResourceDefinition, DEFINITION) is None
 
     assert True in seen
+
+
+class Unwatchable(HeldWatches):
+    """Refuses to watch widgets, as servers do that only list a kind."""
+
+    @asynccontextmanager
+    async def stream(self, request):
+        async with super().stream(request) as stream:
+            yield _NotAllowed() if request.path.endswith("/widgets") else stream
+
+
+class _NotAllowed:
+    status = 405
+    headers: dict[str, str] = {}
+
+    async def read(self):
+        return b'{"kind": "Status", "code": 405, "reason": "MethodNotAllowed", "message": "no"}'
+
+
+async def test_an_optional_kind_that_cannot_be_watched_is_off_and_disturbs_nobody(cluster):
+    await cluster.install(WIDGET_CRD)
+    recorder = Recorder()
+    await cluster.client.create(ConfigMap.new("c", namespace="default"))
+
+    with structlog.testing.capture_logs() as logs:
+        async with cluster.manager(
+            Controller(Widget, reconciler=Recorder(), optional=True),
+            Controller(ConfigMap, reconciler=recorder),
+            client=Unwatchable(cluster).client,
+        ):
+            await asyncio.sleep(3600)
+
+    off = [line for line in logs if line["event"] == "optional type is off"]
+    assert recorder.keys == ["default/c"]
+    assert len(off) == 1
+    assert "lab.test/v1 Widget does not support watch" in off[0]["error"]
+
+
+async def test_a_kind_that_is_wanted_and_cannot_be_watched_fails_the_start(cluster):
+    await cluster.install(WIDGET_CRD)
+
+    with pytest.raises(UnwatchableError, match=r"lab\.test/v1 Widget does not support watch"):
+        async with cluster.manager(
+            Controller(Widget, reconciler=Recorder()), client=Unwatchable(cluster).client
+        ):
+            pass
+
+
+def test_the_permission_for_a_definition_is_for_that_one_alone():
+    permission = definition_permission(Widget.resource_type)
+
+    assert (permission.group, permission.resources) == (
+        "apiextensions.k8s.io",
+        ("customresourcedefinitions",),
+    )
+    assert permission.names == ("widgets.lab.test",)
+    assert permission.verbs == ("list", "watch")
