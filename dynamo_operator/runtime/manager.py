@@ -100,6 +100,8 @@ class Manager:
         namespaces: restricts caches to these; empty for all namespaces.
         namespace_selector: restricts caches to the namespaces whose labels match, as they come and
             go; needs the permission to list and watch namespaces.
+        own_write_timeout_seconds: how long a read or a reconcile waits for the cache to show what this
+            manager's client wrote, before it asks the API server.
         watch_idle_seconds: after so long without a byte a watch is given up for a new one; servers
             send a bookmark every minute.
         fail_when_forbidden: whether a watched kind that may not be listed ends the manager, instead
@@ -129,6 +131,7 @@ class Manager:
         *,
         namespaces: Sequence[str] = (),
         namespace_selector: Labels = None,
+        own_write_timeout_seconds: float = OWN_WRITE_TIMEOUT_SECONDS,
         watch_idle_seconds: float = IDLE_SECONDS,
         fail_when_forbidden: bool = False,
         health_address: str | None = None,
@@ -144,13 +147,14 @@ class Manager:
         self.random = random = random or system_random()
         self.name = name or client.field_manager
         self.metrics = Metrics()
-        counted = client.with_request_observer(
-            self.metrics.request_answered
-        ).with_warning_observer(ServerWarnings().log)
+        counted = client.with_request_observer(self.metrics.request_answered).with_warning_observer(
+            ServerWarnings().log
+        )
         self.cache = Cache(
             counted,
             namespaces=namespaces,
             namespace_selector=namespace_selector,
+            own_write_timeout_seconds=own_write_timeout_seconds,
             watch_idle_seconds=watch_idle_seconds,
             fail_when_forbidden=fail_when_forbidden,
             clock=clock,

@@ -571,6 +571,18 @@ async def test_a_caller_may_wait_less_long_for_an_own_write(held):
     assert now() - started == pytest.approx(1)
 
 
+async def test_the_bound_of_waiting_for_own_writes_is_the_managers(cluster):
+    transport = HeldWatches(cluster, "widgets")
+    async with cluster.manager(
+        watching(), client=transport.client, own_write_timeout_seconds=0.5
+    ) as manager:
+        transport.hold()
+        await manager.client.create(widget("a"))
+        started = now()
+        assert await manager.reader.find(Widget, key("a")) is not None
+        assert now() - started == pytest.approx(0.5)
+
+
 async def test_a_recreated_object_is_not_taken_for_the_one_that_was_deleted(cluster, held):
     reader, client = held.manager.reader, held.manager.client
     first = await client.create(widget("a"))
