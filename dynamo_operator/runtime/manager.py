@@ -31,7 +31,7 @@ from typing import Any, Final, Protocol, overload
 import structlog
 
 from dynamo_operator.runtime.builder import ControllerParts, build
-from dynamo_operator.runtime.cache import Cache
+from dynamo_operator.runtime.cache import OWN_WRITE_TIMEOUT_SECONDS, Cache
 from dynamo_operator.runtime.cached_reader import CachedReader
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
@@ -100,8 +100,8 @@ class Manager:
         namespaces: restricts caches to these; empty for all namespaces.
         namespace_selector: restricts caches to the namespaces whose labels match, as they come and
             go; needs the permission to list and watch namespaces.
-        own_write_timeout_seconds: how long a read or a reconcile waits for the cache to show what this
-            manager's client wrote, before it asks the API server.
+        own_write_timeout_seconds: how long reads and reconciles wait for the cache to show what this
+            manager's client wrote, before they ask the API server.
         watch_idle_seconds: after so long without a byte a watch is given up for a new one; servers
             send a bookmark every minute.
         fail_when_forbidden: whether a watched kind that may not be listed ends the manager, instead
