@@ -43,11 +43,11 @@ class HandlerRegistration:
 
     def __init__(self, informer: SharedInformer, handler: Handler) -> None:
         self._informer = informer
-        self.handler = handler
-        self.is_active = True
-        self.is_synced = False
+        self.handler: Handler = handler
+        self.is_active: bool = True
+        self.is_synced: bool = False
         """Whether the handler was called for every object of the first list."""
-        self.failures = 0
+        self.failures: int = 0
         """How often the handler raised."""
 
     def remove(self) -> None:

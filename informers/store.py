@@ -32,7 +32,7 @@ class Store:
         self._contents = _Contents()
         self._index_failed = index_failed
         self._replaced = False
-        self.lister = Lister(self._contents)
+        self.lister: Lister = Lister(self._contents)
         for index in indexes:
             self.add_index(index)
 
@@ -217,8 +217,8 @@ class _Contents:
     def __init__(self) -> None:
         self.objects: dict[ObjectKey, CachedObject] = {}
         self.indexes: dict[str, _IndexTable] = {}
-        self.resource_version = ""
-        self.data_bytes = 0
+        self.resource_version: str = ""
+        self.data_bytes: int = 0
         self.sorted_keys: list[ObjectKey] | None = None
 
     def in_order(self) -> list[ObjectKey]:

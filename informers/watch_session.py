@@ -180,7 +180,7 @@ class WatchSession:
         self._resource_type = resource_type
         self._random = random
         self._backoff = backoff
-        self.uses_watch_list = use_watch_list
+        self.uses_watch_list: bool = use_watch_list
         self._idle_seconds = idle_seconds
         self._phase = _START
         self._version = ""

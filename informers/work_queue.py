@@ -87,10 +87,10 @@ class QueueItem(Generic[K]):
         attempts: int = 1,
         trigger: Trigger | None = None,
     ) -> None:
-        self.key = key
-        self.priority = priority
-        self.attempts = attempts
-        self.trigger = trigger
+        self.key: K = key
+        self.priority: int = priority
+        self.attempts: int = attempts
+        self.trigger: Trigger | None = trigger
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, QueueItem) and self.key == other.key
