@@ -100,8 +100,8 @@ class Manager:
         namespaces: restricts caches to these; empty for all namespaces.
         namespace_selector: restricts caches to the namespaces whose labels match, as they come and
             go; needs the permission to list and watch namespaces.
-        own_write_timeout_seconds: how long reads and reconciles wait for the cache to show what this
-            manager's client wrote, before they ask the API server.
+        own_write_timeout_seconds: how long reads and reconciles wait for the cache to show what the
+            client wrote, before they ask the API server.
         watch_idle_seconds: after so long without a byte a watch is given up for a new one; servers
             send a bookmark every minute.
         fail_when_forbidden: whether a watched kind that may not be listed ends the manager, instead
