@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, Protocol
 import structlog
 
 from dynamo_operator.runtime.builtin_kinds import Event
+from dynamo_operator.runtime.client.codec import resource_type_of
 from dynamo_operator.runtime.client.errors import (
     AlreadyExistsError,
     ApiError,
@@ -22,6 +23,7 @@ from dynamo_operator.runtime.client.errors import (
     ServerError,
     TooManyRequestsError,
 )
+from dynamo_operator.runtime.client.generated_models import GeneratedModel
 from dynamo_operator.runtime.models import KubeModel
 from informers.clock import Clock
 from informers.objects import ObjectKey
@@ -113,13 +115,13 @@ class EventRecorder:
 
     def record(
         self,
-        obj: KubeModel | Mapping[str, Any],
+        obj: KubeModel | GeneratedModel | Mapping[str, Any],
         *,
         type: EventType = "Normal",
         reason: str,
         action: str,
         note: str = "",
-        related: KubeModel | Mapping[str, Any] | None = None,
+        related: KubeModel | GeneratedModel | Mapping[str, Any] | None = None,
     ) -> None:
         """Report that something happened to an object; never raises and never waits.
 
@@ -302,10 +304,12 @@ def _micro_time(when: datetime) -> str:
     return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _reference(obj: KubeModel | Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _reference(
+    obj: KubeModel | GeneratedModel | Mapping[str, Any],
+) -> tuple[tuple[str, str], ...]:
     """Build the ObjectReference of an object, hashable."""
-    if isinstance(obj, KubeModel):
-        of_type, metadata = type(obj).resource_type, obj.metadata
+    if not isinstance(obj, Mapping):
+        of_type, metadata = resource_type_of(type(obj)), obj.metadata
         values = (
             *(of_type.api_version, of_type.kind, metadata.namespace, metadata.name),
             metadata.uid,

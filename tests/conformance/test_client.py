@@ -2,8 +2,18 @@
 
 import pytest
 
-from dynamo_operator.runtime.builtin_kinds import ConfigMap
-from dynamo_operator.runtime.client.errors import ConflictError, InvalidError
+from dynamo_operator.runtime.builtin_kinds import ConfigMap, Pod, Secret
+from dynamo_operator.runtime.client import (
+    BadRequestError,
+    ConflictError,
+    InvalidError,
+    NotFoundError,
+    Write,
+    merge_patch,
+)
+from informers.objects import ObjectKey, ResourceType
+
+SERVICE_ACCOUNT = ResourceType("", "v1", "ServiceAccount", "serviceaccounts")
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -27,3 +37,98 @@ async def test_what_is_wrong_otherwise_stays_invalid(cluster, namespace):
 
     with pytest.raises(InvalidError):
         await cluster.client.apply(wrong, uid=live.uid)
+
+
+async def test_a_dry_run_is_checked_and_stores_nothing(cluster, namespace):
+    client = cluster.client.in_namespace(namespace)
+    live = await client.create(ConfigMap.new("a", data={"k": "v"}))
+    trying = client.with_dry_run()
+
+    created = await trying.create(ConfigMap.new("b"))
+    applied = await trying.apply(ConfigMap.new("a", data={"l": "w"}))
+    patched = await trying.patch(ConfigMap, live.key, {"data": {"k": "x"}})
+    replaced = await trying.replace(live.model_copy(update={"data": {"m": "y"}}))
+    await trying.delete(ConfigMap, live.key)
+    await trying.delete_all(ConfigMap, namespace=namespace)
+    with pytest.raises(InvalidError):
+        await trying.create(ConfigMap.new("Not_A_Name"))
+
+    assert created.uid
+    assert applied.data == {"k": "v", "l": "w"}
+    assert (patched.data, replaced.data) == ({"k": "x"}, {"m": "y"})
+    assert await client.get(ConfigMap, live.key) == live
+    assert await client.find(ConfigMap, ObjectKey(namespace, "b")) is None
+
+
+async def test_unknown_fields_are_refused_or_warned_of(cluster, namespace):
+    warnings: list[str] = []
+    client = cluster.client.in_namespace(namespace).with_warning_observer(warnings.append)
+    wrong = {"metadata": {"name": "a"}, "datum": {"k": "v"}}
+
+    with pytest.raises(BadRequestError, match='unknown field "datum"'):
+        await client.create(wrong, kind=ConfigMap.resource_type)
+    await client.with_field_validation("Ignore").create(
+        {**wrong, "metadata": {"name": "b"}}, kind=ConfigMap.resource_type
+    )
+    assert warnings == []
+    await client.with_field_validation("Warn").create(wrong, kind=ConfigMap.resource_type)
+
+    assert warnings == ['unknown field "datum"']
+
+
+async def test_many_are_deleted_by_their_labels(cluster, namespace):
+    client = cluster.client.in_namespace(namespace)
+    for name, color in (("a", "red"), ("b", "blue"), ("c", "red")):
+        await client.create(Secret.new(name, labels={"color": color}))
+    told: list[Write] = []
+
+    await client.with_write_observer(told.append).delete_all(
+        Secret, namespace=namespace, labels="color=red"
+    )
+
+    assert [found.key.name for found in await client.list(Secret)] == ["b"]
+    assert [(write.key.name, write.deleted, write.in_doubt) for write in told] == [
+        ("a", True, True),
+        ("c", True, True),
+    ]
+
+
+async def test_pages_are_of_the_size_that_was_asked_for(cluster, namespace):
+    client = cluster.client.in_namespace(namespace)
+    for number in range(5):
+        await client.create(Secret.new(f"n{number}"))
+
+    pages = [[s.key.name for s in page] async for page in client.pages(Secret, limit=2)]
+
+    assert pages == [["n0", "n1"], ["n2", "n3"], ["n4"]]
+
+
+async def test_a_pod_has_subresources_of_its_own(cluster, namespace):
+    client = cluster.client.in_namespace(namespace)
+    await cluster.eventually(lambda: client.get(SERVICE_ACCOUNT, ObjectKey("", "default")))
+    pod = await client.create(
+        Pod.new("a", spec={"containers": [{"name": "c", "image": "i"}]}, labels={"a": "b"})
+    )
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
+
+    answer = await client.create_subresource(Pod, pod.key, "eviction", eviction, dry_run=True)
+    assert answer["status"] == "Success"
+    assert await client.find(Pod, pod.key) is not None
+    await client.create_subresource(Pod, pod.key, "eviction", eviction)
+
+    assert await client.find(Pod, pod.key) is None  # on no node, so nothing has to end
+    with pytest.raises(NotFoundError):
+        await client.get_subresource(Pod, pod.key, "scale")
+
+
+async def test_a_merge_patch_with_a_lock_is_for_one_version(cluster, namespace):
+    client = cluster.client.in_namespace(namespace)
+    before = await client.create(ConfigMap.new("a", data={"k": "v", "l": "w"}))
+    after = before.model_copy(update={"data": {"k": "x"}})
+    locked = merge_patch(before, after, optimistic_lock=True)
+
+    changed = await client.patch(ConfigMap, before.key, locked)
+    with pytest.raises(ConflictError):
+        await client.patch(ConfigMap, before.key, locked)
+
+    assert changed.data == {"k": "x"}

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import os
 import ssl
 import threading
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
 
 from dynamo_operator.apiserver import ApiServer, HttpsServer, UserInfo
 from dynamo_operator.runtime.builtin_kinds import ConfigMap
@@ -17,8 +19,11 @@ from dynamo_operator.runtime.client import (
     Client,
     ClientConfig,
     DeadlineExceededError,
+    InvalidError,
+    TlsConfig,
     UnauthorizedError,
 )
+from dynamo_operator.runtime.client.credentials import StaticCredentials
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.reconciler import Result
@@ -31,7 +36,7 @@ ADMIN = UserInfo("root", groups=("system:masters",))
 
 @pytest.fixture
 async def https(tmp_path):
-    server = ApiServer(static_tokens={"t1": ADMIN, "t2": ADMIN})
+    server = ApiServer(static_tokens={"t1": ADMIN, "t2": ADMIN, "t1-c4nary": ADMIN})
     async with HttpsServer(server, directory=tmp_path) as https:
         https.write_kubeconfig(tmp_path / "kubeconfig")
         yield https
@@ -172,3 +177,25 @@ async def test_a_rotated_service_account_token_is_used_at_once_where_the_old_one
 
         # Refused with the token at hand, read again, repeated: the caller sees nothing of it.
         await client.delete(ConfigMap, KEY)
+
+
+async def test_no_log_at_any_level_shows_a_secret_or_a_body(https, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    tls = TlsConfig(ca_data=https.ca_certificate)
+    known = StaticCredentials.token("t1-c4nary")
+    other = StaticCredentials.token("c4nary")
+    with capture_logs() as structured:
+        async with Client.connect(ClientConfig(https.url, tls=tls, credentials=other)) as client:
+            with pytest.raises(UnauthorizedError) as refused:
+                await client.create(ConfigMap.new("a", data={"k": "c4nary"}))
+        async with Client.connect(ClientConfig(https.url, tls=tls, credentials=known)) as client:
+            await client.create(ConfigMap.new("a", data={"k": "c4nary"}))
+            with pytest.raises(InvalidError) as invalid:
+                await client.create(ConfigMap.new("b", data={"k/c4nary": "v"}))
+            assert (await client.get(ConfigMap, KEY)).data == {"k": "c4nary"}
+
+    assert "c4nary" not in caplog.text
+    assert "c4nary" not in str(structured)
+    assert "c4nary" not in f"{client!r}{client.__dict__}"
+    assert "c4nary" not in f"{refused.value!r}"
+    assert "k/c4nary" in str(invalid.value)  # what the server says of the caller's own object

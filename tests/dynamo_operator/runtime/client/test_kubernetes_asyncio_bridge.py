@@ -215,12 +215,17 @@ async def test_a_controller_is_written_with_its_models_alone():
 
     async with Cluster.start() as cluster:
         controller = Controller(generated.V1ConfigMap, owns=[generated.V1Secret], reconciler=Copier)
-        async with cluster.manager(controller):
+        async with cluster.manager(controller) as manager:
             owner = await cluster.client.create(config_map(k="v"))
+            manager.events.record(owner, reason="Seen", action="See", note="there it is")
             secret = await cluster.eventually(lambda: cluster.client.get(generated.V1Secret, KEY))
             await cluster.client.delete(generated.V1Secret, KEY, uid=secret.metadata.uid)
             again = await cluster.eventually(lambda: cluster.client.get(generated.V1Secret, KEY))
+            (event,) = await cluster.eventually(
+                lambda: cluster.client.list(generated.EventsV1Event)
+            )
 
+    assert (event.regarding.kind, event.regarding.uid) == ("ConfigMap", owner.metadata.uid)
     (reference,) = again.metadata.owner_references
     assert (reference.uid, reference.kind) == (owner.metadata.uid, "ConfigMap")
     assert (reference.controller, again.data) == (True, {"k": "dg=="})
