@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynamo_operator.runtime.builtin_kinds import ConfigMap, Pod, Secret
+from dynamo_operator.runtime.builtin_kinds import ConfigMap, Pod, Secret, ServiceAccount
 from dynamo_operator.runtime.client import (
     BadRequestError,
     ConflictError,
@@ -11,9 +11,7 @@ from dynamo_operator.runtime.client import (
     Write,
     merge_patch,
 )
-from informers.objects import ObjectKey, ResourceType
-
-SERVICE_ACCOUNT = ResourceType("", "v1", "ServiceAccount", "serviceaccounts")
+from informers.objects import ObjectKey
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -105,7 +103,7 @@ async def test_pages_are_of_the_size_that_was_asked_for(cluster, namespace):
 
 async def test_a_pod_has_subresources_of_its_own(cluster, namespace):
     client = cluster.client.in_namespace(namespace)
-    await cluster.eventually(lambda: client.get(SERVICE_ACCOUNT, ObjectKey("", "default")))
+    await cluster.eventually(lambda: client.get(ServiceAccount, ObjectKey("", "default")))
     pod = await client.create(
         Pod.new("a", spec={"containers": [{"name": "c", "image": "i"}]}, labels={"a": "b"})
     )
