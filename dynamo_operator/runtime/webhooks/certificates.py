@@ -66,7 +66,8 @@ class SecretCertificate:
     It may get and patch those configurations by name, create Secrets, and get and update its own.
 
     Args:
-        client: writes Secret and configurations.
+        client: writes Secret and configurations; of a manager its `unfenced_client`, for every
+            replica serves, not only the leader.
         secret: where it is kept; made when it is not there.
         hosts: names and addresses that it is for, e.g. `webhook.system.svc`.
         mutating: names of MutatingWebhookConfigurations that call us.
