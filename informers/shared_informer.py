@@ -177,6 +177,11 @@ class SharedInformer:
         finally:
             self._stop()
 
+    def abandon(self) -> None:
+        """End an informer that has not begun to run: whoever waits for it is told so."""
+        if self._phase is _Phase.NEW:
+            self._stop()
+
     def add_index(self, index: Index) -> None:
         """Keep an index from now on, over the present objects too.
 

@@ -113,10 +113,10 @@ class InformerPool:
             return
         del self._family(cache.scope.resource_type)[cache.scope]
         cache.closed()
+        cache.informer.abandon()
         task = self._tasks.pop(cache, None)
         if task is not None:
-            # Not at once: an informer that never began to run would never be stopped either.
-            asyncio.get_running_loop().call_soon(task.cancel)
+            task.cancel()
 
     async def run(self) -> None:
         """Run every informer until cancelled.

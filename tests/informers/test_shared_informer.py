@@ -2,10 +2,12 @@ import asyncio
 
 import pytest
 
+from informers.clock import Random
 from informers.errors import InformerError, ListWatchError, SyncTimeoutError
 from informers.events import Added, Deleted, ObjectEvent, Updated
 from informers.indexers import BY_NAMESPACE, BY_OWNER_UID, by_label
 from informers.objects import ObjectKey
+from informers.shared_informer import SharedInformer
 from tests.informers.fake_cluster import FakeCluster, bookmark, running
 
 pytestmark = pytest.mark.virtual_time
@@ -261,6 +263,31 @@ async def test_waiting_on_a_stopped_informer_fails_at_once():
         informer.add_handler(print)
     with pytest.raises(InformerError, match="started before"):
         await informer.run()
+
+
+async def test_an_informer_that_was_abandoned_before_it_ran_ends_every_wait():
+    async def waits():
+        with pytest.raises(InformerError, match="stopped before it synced"):
+            await informer.wait_synced()
+
+    informer = SharedInformer(FakeCluster(), random=Random(7))
+    async with asyncio.TaskGroup() as group:
+        waiter = group.create_task(waits())
+        await asyncio.sleep(1)
+        informer.abandon()
+
+    assert waiter.done()
+    with pytest.raises(InformerError, match="started before"):
+        await informer.run()
+
+
+async def test_a_running_informer_is_not_abandoned():
+    async with running(FakeCluster()) as informer:
+        await informer.wait_synced(10)
+        informer.abandon()
+        assert informer.is_synced
+        await informer.wait_until(lambda lister: True)
+        informer.add_handler(print)
 
 
 async def test_a_waiter_is_woken_when_the_informer_stops():

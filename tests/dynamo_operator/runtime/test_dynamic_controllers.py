@@ -8,6 +8,7 @@ from dynamo_operator.runtime.builtin_kinds import ConfigMap, Secret
 from dynamo_operator.runtime.cache import NotCachedError
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.enqueue import by_label
+from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.runtime.sources import Watch
 from tests.dynamo_operator.runtime.widgets import (
@@ -218,6 +219,30 @@ async def test_a_watch_of_metadata_shares_the_watch_of_whole_objects(cluster):
     assert found.data == {"k": "v"}
     assert view is not None
     assert view.uid == found.uid
+
+
+async def test_who_waits_for_metadata_is_served_by_whole_objects_declared_after_that(cluster):
+    manager = Manager(cluster.client, clock=cluster.clock, random=cluster.random)
+    metadata = manager.cache.declare(ConfigMap, metadata_only=True)
+
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(metadata.wait_synced())
+        await asyncio.sleep(1)
+        manager.cache.declare(ConfigMap)
+        async with manager.running():
+            await asyncio.sleep(1)
+            assert waiting.done()
+
+
+async def test_a_watch_that_is_closed_in_the_same_breath_leaves_nothing_behind(cluster):
+    async with cluster.manager() as manager:
+        tasks = len(asyncio.all_tasks())
+        declaration = manager.cache.declare(ConfigMap)
+        declaration.close()
+        await declaration.wait_synced()
+        await asyncio.sleep(1)
+        assert len(asyncio.all_tasks()) == tasks
+        assert [cache for cache in manager.cache] == []
 
 
 async def test_metadata_can_be_read_where_nothing_else_is_cached(cluster):
