@@ -85,7 +85,9 @@ def build(controller: Controller, parts: ControllerParts) -> RunningController:
             panic_limit=controller.panic_limit,
             report=_panic_report(controller, primary, parts.events),
         ),
-        concerns=lambda key: bool(key.cluster) or primary.covers(key.namespace),
+        concerns=lambda key: (
+            bool(key.cluster) or parts.cache.covers(controller.resource_type, key.namespace)
+        ),
         workers=controller.max_concurrent_reconciles,
         timeout_seconds=controller.reconcile_timeout_seconds,
         before_reconcile=_own_write_gate(controller, parts.cache),

@@ -231,6 +231,14 @@ class Cache:
         """Iterate over what is held now: one cache for each informer."""
         return iter(self._pool)
 
+    def covers(self, resource_type: ResourceType, namespace: str) -> bool:
+        """Whether objects of a type are looked at in that namespace, if there are any."""
+        if not resource_type.namespaced:
+            return True
+        if self._selected is None:
+            return not self._namespaces or namespace in self._namespaces
+        return any(ObjectKey("", namespace) in c.informer.lister for c in self._selected)
+
     def wrote(self, write: Write) -> None:
         """Record a write of the manager's client; its write observer."""
         written, owners = write.resource_type, list(_owners(write))
@@ -405,7 +413,7 @@ class Cache:
             return
         for declaration in usable:
             await declaration.wait_synced()
-        if namespace and resource_type.namespaced and not self._covers(namespace):
+        if namespace and not self.covers(resource_type, namespace):
             where = (
                 f"match {self._selected.scope.labels!r}"
                 if self._selected is not None
@@ -415,11 +423,6 @@ class Cache:
                 f"{resource_type} is not cached in namespace {namespace!r}: the manager's "
                 f"namespaces {where}; add it there, or read with manager.uncached_reader"
             )
-
-    def _covers(self, namespace: str) -> bool:
-        if self._selected is None:
-            return not self._namespaces or namespace in self._namespaces
-        return any(ObjectKey("", namespace) in c.informer.lister for c in self._selected)
 
 
 def _is_on(declaration: Declaration) -> bool:

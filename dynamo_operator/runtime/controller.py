@@ -51,8 +51,8 @@ class Controller:
             as errors all the same.
         panic_limit: after so many defects of one key in a row (TypeError, KeyError and the like) it
             rests for ten minutes at a time, and an Event on the object says so; None for never.
-        optional: `kind` is a custom resource that need not be defined: the controller has nothing
-            to do until it is, and again when it is not any more.
+        optional: `kind` is a custom resource that need not be defined: it is watched while it is,
+            and has no objects while it is not.
         needs_leadership: whether it runs in the leader only.
 
     Example:
@@ -85,26 +85,28 @@ class Controller:
         optional: bool = False,
         needs_leadership: bool = True,
     ) -> None:
-        self.resource_type = resource_type_of(kind)
-        self.name = name or self.resource_type.kind.lower()
-        self.field_manager = field_manager or self.name
+        self.resource_type: ResourceType = resource_type_of(kind)
+        self.name: str = name or self.resource_type.kind.lower()
+        self.field_manager: str = field_manager or self.name
         self.reconciler = reconciler
-        self.watches = (
+        self.watches: tuple[Watch, ...] = (
             Watch(kind, enqueue=enqueue_self, predicates=predicates, optional=optional),
             *(Watch(owned, enqueue=enqueue_owner(kind)) for owned in owns),
             *watches,
         )
-        self.channels = tuple(channels)
-        self.indexes = tuple(indexes)
-        self.event_filters = tuple(event_filters)
+        self.channels: tuple[Source, ...] = tuple(channels)
+        self.indexes: tuple[Index, ...] = tuple(indexes)
+        self.event_filters: tuple[Predicate, ...] = tuple(event_filters)
         self.max_concurrent_reconciles = max_concurrent_reconciles
         self.reconcile_timeout_seconds = reconcile_timeout_seconds
         self.poll_every_seconds = poll_every_seconds
         self.cache_sync_timeout_seconds = cache_sync_timeout_seconds
-        self.rate_limiter = rate_limiter or _default_rate_limiter
+        self.rate_limiter: Callable[[Random], RateLimiter[ObjectKey]] = (
+            rate_limiter or _default_rate_limiter
+        )
         self.low_priority = low_priority
         self.ageing_seconds = ageing_seconds
-        self.on_error = dict(on_error or {})
+        self.on_error: dict[type[Exception], Result] = dict(on_error or {})
         self.panic_limit = panic_limit
         self.needs_leadership = needs_leadership
         self._check([resource_type_of(owned) for owned in owns])

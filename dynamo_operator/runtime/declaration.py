@@ -31,10 +31,10 @@ class Declaration:
     ) -> None:
         self.scope = scope
         self.optional = optional
-        self.indexes = tuple(indexes)
-        self.prerequisites = tuple(prerequisites)
+        self.indexes: tuple[Index, ...] = tuple(indexes)
+        self.prerequisites: tuple[Declaration, ...] = tuple(prerequisites)
         """What has to be here before it is known which informers there are."""
-        self.is_closed = False
+        self.is_closed: bool = False
         self.failure: InformerFailedError | None = None
         """Why an optional type is off for good."""
         self._on_close = on_close
@@ -55,10 +55,6 @@ class Declaration:
         return all(p.is_synced for p in self.prerequisites) and all(
             cache.informer.is_synced for cache in self
         )
-
-    def covers(self, namespace: str) -> bool:
-        """Whether objects of that namespace are held."""
-        return "" in self._held or namespace in self._held
 
     def add_handler(self, handler: Handler) -> None:
         """Call `handler` for every change from now on, and for what is there already.

@@ -130,19 +130,38 @@ async def test_reads_of_a_kind_that_is_not_defined_find_nothing(cluster):
         assert await manager.reader.list_metadata(Widget) == []
 
 
-async def test_keys_from_elsewhere_are_dropped_while_the_kind_is_not_defined(cluster):
-    recorder, channel = Recorder(), Channel()
-    controller = Controller(Widget, reconciler=recorder, channels=[channel], optional=True)
+async def test_a_key_of_a_kind_that_is_not_defined_is_reconciled_and_finds_nothing(cluster):
+    channel, found = Channel(), []
 
+    class Looks:
+        def __init__(self, reader, client):
+            self.reader = reader
+
+        async def reconcile(self, wanted):
+            found.append(await self.reader.find(Widget, wanted))
+            return Result.done()
+
+    controller = Controller(Widget, reconciler=Looks, channels=[channel], optional=True)
     async with cluster.manager(controller):
         channel.send(key("a"))
         await asyncio.sleep(1)
-        await cluster.install(WIDGET_CRD)
+
+    assert found == [None]
+
+
+async def test_the_deletion_of_an_object_that_goes_with_its_definition_is_reconciled(cluster):
+    transport, recorder = HeldWatches(cluster, "widgets"), Recorder()
+    await cluster.install(WIDGET_CRD)
+    await cluster.client.create(widget("a"))
+    controller = Controller(Widget, reconciler=recorder, optional=True)
+
+    async with cluster.manager(controller, client=transport.client):
         await asyncio.sleep(1)
-        channel.send(key("b"))
+        transport.hold()  # the deletion itself is never seen
+        await cluster.client.delete(CustomResourceDefinition, DEFINITION)
         await asyncio.sleep(1)
 
-    assert recorder.keys == ["default/b"]
+    assert recorder.keys == ["default/a", "default/a"]
 
 
 async def test_another_version_of_the_definition_is_not_the_kind(cluster):
