@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from dynamo_operator.runtime.models import KubeModel
 from informers.objects import ResourceType
@@ -11,7 +11,9 @@ from informers.objects import ResourceType
 class Namespace(KubeModel):
     """v1 Namespace."""
 
-    resource_type = ResourceType("", "v1", "Namespace", "namespaces", namespaced=False)
+    resource_type: ClassVar[ResourceType] = ResourceType(
+        "", "v1", "Namespace", "namespaces", namespaced=False
+    )
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}
 
@@ -19,7 +21,9 @@ class Namespace(KubeModel):
 class Node(KubeModel):
     """v1 Node."""
 
-    resource_type = ResourceType("", "v1", "Node", "nodes", namespaced=False)
+    resource_type: ClassVar[ResourceType] = ResourceType(
+        "", "v1", "Node", "nodes", namespaced=False
+    )
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}
 
@@ -27,7 +31,7 @@ class Node(KubeModel):
 class Pod(KubeModel):
     """v1 Pod."""
 
-    resource_type = ResourceType("", "v1", "Pod", "pods")
+    resource_type: ClassVar[ResourceType] = ResourceType("", "v1", "Pod", "pods")
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}
 
@@ -35,7 +39,7 @@ class Pod(KubeModel):
 class ConfigMap(KubeModel):
     """v1 ConfigMap."""
 
-    resource_type = ResourceType("", "v1", "ConfigMap", "configmaps")
+    resource_type: ClassVar[ResourceType] = ResourceType("", "v1", "ConfigMap", "configmaps")
     data: dict[str, str] = {}
     binary_data: dict[str, str] = {}
     immutable: bool = False
@@ -44,7 +48,7 @@ class ConfigMap(KubeModel):
 class Secret(KubeModel):
     """v1 Secret; `data` values are base64. Its representation never shows them."""
 
-    resource_type = ResourceType("", "v1", "Secret", "secrets")
+    resource_type: ClassVar[ResourceType] = ResourceType("", "v1", "Secret", "secrets")
     type: str = "Opaque"
     data: dict[str, str] = {}
     immutable: bool = False
@@ -58,7 +62,9 @@ class Secret(KubeModel):
 class ServiceAccount(KubeModel):
     """v1 ServiceAccount."""
 
-    resource_type = ResourceType("", "v1", "ServiceAccount", "serviceaccounts")
+    resource_type: ClassVar[ResourceType] = ResourceType(
+        "", "v1", "ServiceAccount", "serviceaccounts"
+    )
     automount_service_account_token: bool = True
     image_pull_secrets: list[dict[str, str]] = []
 
@@ -66,7 +72,7 @@ class ServiceAccount(KubeModel):
 class Service(KubeModel):
     """v1 Service."""
 
-    resource_type = ResourceType("", "v1", "Service", "services")
+    resource_type: ClassVar[ResourceType] = ResourceType("", "v1", "Service", "services")
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}
 
@@ -74,7 +80,7 @@ class Service(KubeModel):
 class Event(KubeModel):
     """events.k8s.io/v1 Event."""
 
-    resource_type = ResourceType("events.k8s.io", "v1", "Event", "events")
+    resource_type: ClassVar[ResourceType] = ResourceType("events.k8s.io", "v1", "Event", "events")
     event_time: str | None = None
     reason: str = ""
     note: str = ""
@@ -86,7 +92,7 @@ class Event(KubeModel):
 class Job(KubeModel):
     """batch/v1 Job."""
 
-    resource_type = ResourceType("batch", "v1", "Job", "jobs")
+    resource_type: ClassVar[ResourceType] = ResourceType("batch", "v1", "Job", "jobs")
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}
 
@@ -94,7 +100,7 @@ class Job(KubeModel):
 class Deployment(KubeModel):
     """apps/v1 Deployment."""
 
-    resource_type = ResourceType("apps", "v1", "Deployment", "deployments")
+    resource_type: ClassVar[ResourceType] = ResourceType("apps", "v1", "Deployment", "deployments")
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}
 
@@ -102,14 +108,18 @@ class Deployment(KubeModel):
 class Role(KubeModel):
     """rbac.authorization.k8s.io/v1 Role."""
 
-    resource_type = ResourceType("rbac.authorization.k8s.io", "v1", "Role", "roles")
+    resource_type: ClassVar[ResourceType] = ResourceType(
+        "rbac.authorization.k8s.io", "v1", "Role", "roles"
+    )
     rules: list[dict[str, Any]] = []
 
 
 class RoleBinding(KubeModel):
     """rbac.authorization.k8s.io/v1 RoleBinding."""
 
-    resource_type = ResourceType("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
+    resource_type: ClassVar[ResourceType] = ResourceType(
+        "rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings"
+    )
     role_ref: dict[str, str] = {}
     subjects: list[dict[str, str]] = []
 
@@ -117,7 +127,7 @@ class RoleBinding(KubeModel):
 class ClusterRole(KubeModel):
     """rbac.authorization.k8s.io/v1 ClusterRole."""
 
-    resource_type = ResourceType(
+    resource_type: ClassVar[ResourceType] = ResourceType(
         "rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False
     )
     rules: list[dict[str, Any]] = []
@@ -126,7 +136,7 @@ class ClusterRole(KubeModel):
 class ClusterRoleBinding(KubeModel):
     """rbac.authorization.k8s.io/v1 ClusterRoleBinding."""
 
-    resource_type = ResourceType(
+    resource_type: ClassVar[ResourceType] = ResourceType(
         "rbac.authorization.k8s.io",
         "v1",
         "ClusterRoleBinding",
@@ -140,14 +150,16 @@ class ClusterRoleBinding(KubeModel):
 class Lease(KubeModel):
     """coordination.k8s.io/v1 Lease."""
 
-    resource_type = ResourceType("coordination.k8s.io", "v1", "Lease", "leases")
+    resource_type: ClassVar[ResourceType] = ResourceType(
+        "coordination.k8s.io", "v1", "Lease", "leases"
+    )
     spec: dict[str, Any] = {}
 
 
 class CustomResourceDefinition(KubeModel):
     """apiextensions.k8s.io/v1 CustomResourceDefinition."""
 
-    resource_type = ResourceType(
+    resource_type: ClassVar[ResourceType] = ResourceType(
         "apiextensions.k8s.io",
         "v1",
         "CustomResourceDefinition",
@@ -161,7 +173,7 @@ class CustomResourceDefinition(KubeModel):
 class MutatingWebhookConfiguration(KubeModel):
     """admissionregistration.k8s.io/v1 MutatingWebhookConfiguration."""
 
-    resource_type = ResourceType(
+    resource_type: ClassVar[ResourceType] = ResourceType(
         "admissionregistration.k8s.io",
         "v1",
         "MutatingWebhookConfiguration",
@@ -174,7 +186,7 @@ class MutatingWebhookConfiguration(KubeModel):
 class ValidatingWebhookConfiguration(KubeModel):
     """admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration."""
 
-    resource_type = ResourceType(
+    resource_type: ClassVar[ResourceType] = ResourceType(
         "admissionregistration.k8s.io",
         "v1",
         "ValidatingWebhookConfiguration",

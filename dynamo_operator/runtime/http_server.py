@@ -63,7 +63,7 @@ class HttpServer:
         self._routes: dict[tuple[str, str], _Route] = {}
         self._prefixes: dict[tuple[str, str], _Route] = {}
         self._stack: AsyncExitStack | None = None
-        self.port = self._port
+        self.port: int = self._port
 
     @property
     def dial_host(self) -> str:

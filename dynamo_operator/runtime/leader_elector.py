@@ -111,8 +111,8 @@ class LeaderElector:
     ) -> None:
         self.election = election
         unique = UUID(int=random.getrandbits(128), version=4)
-        self.identity = f"{election.identity or socket.gethostname()}_{unique}"
-        self.leadership = Leadership(clock)
+        self.identity: str = f"{election.identity or socket.gethostname()}_{unique}"
+        self.leadership: Leadership = Leadership(clock)
         self._client = client.with_own_connections("leader-election")
         self._fenced = self._client.with_fence(self.leadership)
         self._clock = clock

@@ -70,8 +70,8 @@ class LeaseView:
         self, key: ObjectKey, *, identity: str, lease_seconds: float, labels: Mapping[str, str]
     ) -> None:
         self.key = key
-        self.record = LeaseRecord()
-        self.is_known = False
+        self.record: LeaseRecord = LeaseRecord()
+        self.is_known: bool = False
         self._identity = identity
         self._lease_seconds = lease_seconds
         self._labels = dict(labels)
@@ -139,7 +139,8 @@ class LeaseView:
         changed = self.exists or not self.is_known
         if changed and not self.is_others:
             self._claimable_at = -inf
-        self.is_known, self._lease = True, None
+        self.is_known = True
+        self._lease = None
         return changed
 
     def claim(self, now: datetime) -> dict[str, Any]:

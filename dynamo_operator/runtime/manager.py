@@ -143,14 +143,16 @@ class Manager:
         identity: str = "",
         leader_election: LeaderElection | None = None,
     ) -> None:
-        self.clock = clock = clock or SystemClock()
-        self.random = random = random or system_random()
-        self.name = name or client.field_manager
-        self.metrics = Metrics()
+        clock = clock or SystemClock()
+        self.clock: Clock = clock
+        random = random or system_random()
+        self.random: Random = random
+        self.name: str = name or client.field_manager
+        self.metrics: Metrics = Metrics()
         counted = client.with_request_observer(self.metrics.request_answered).with_warning_observer(
             ServerWarnings().log
         )
-        self.cache = Cache(
+        self.cache: Cache = Cache(
             counted,
             namespaces=namespaces,
             namespace_selector=namespace_selector,
@@ -161,10 +163,10 @@ class Manager:
             random=random,
             metrics=self.metrics,
         )
-        self.unfenced_client = counted.with_write_observer(self.cache.wrote)
-        self.client = self.unfenced_client
-        self.reader = CachedReader(self.cache, counted)
-        self.uncached_reader = UncachedReader(counted)
+        self.unfenced_client: Client = counted.with_write_observer(self.cache.wrote)
+        self.client: Client = self.unfenced_client
+        self.reader: CachedReader = CachedReader(self.cache, counted)
+        self.uncached_reader: UncachedReader = UncachedReader(counted)
         make_recorder = partial(
             EventRecorder,
             clock=clock,
@@ -172,10 +174,10 @@ class Manager:
             reporting_instance=identity or self.name,
             dropped=self.metrics.event_dropped,
         )
-        self.unfenced_events = make_recorder(counted)
-        self.events = self.unfenced_events
-        self.healthz = HealthEndpoint("/healthz")
-        self.readyz = HealthEndpoint("/readyz")
+        self.unfenced_events: EventRecorder = make_recorder(counted)
+        self.events: EventRecorder = self.unfenced_events
+        self.healthz: HealthEndpoint = HealthEndpoint("/healthz")
+        self.readyz: HealthEndpoint = HealthEndpoint("/readyz")
         self.readyz.add("informers", self._check_informers)
         self._servers = self._make_servers(health_address, metrics_address)
         self._elector: LeaderElector | None = None

@@ -18,7 +18,7 @@ from informers.observers import InformerObserver, QueueObserver
 from informers.work_queue import WorkQueueStatistics
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
     from prometheus_client.metrics_core import Metric
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -71,7 +71,8 @@ class Metrics:
             ProcessCollector,
         )
 
-        self.registry = registry = CollectorRegistry()
+        registry = CollectorRegistry()
+        self.registry: CollectorRegistry = registry
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
 
@@ -85,48 +86,56 @@ class Metrics:
             return Histogram(name, text, labels, registry=registry, buckets=tuple(buckets))
 
         prefix, by = "controller_runtime_", "controller"
-        self.reconcile_total = counter(
+        self.reconcile_total: Counter = counter(
             f"{prefix}reconcile_total", "Reconciles by result.", by, "result"
         )
-        self.reconcile_errors = counter(
+        self.reconcile_errors: Counter = counter(
             f"{prefix}reconcile_errors_total", "Reconciles that failed.", by
         )
-        self.terminal_errors = counter(
+        self.terminal_errors: Counter = counter(
             f"{prefix}terminal_reconcile_errors_total", "Reconciles that failed for good.", by
         )
-        self.reconcile_panics = counter(
+        self.reconcile_panics: Counter = counter(
             f"{prefix}reconcile_panics_total", "Reconciles that failed by a defect.", by
         )
-        self.reconcile_timeouts = counter(
+        self.reconcile_timeouts: Counter = counter(
             f"{prefix}reconcile_timeouts_total", "Reconciles that hit their time limit.", by
         )
-        self.reconcile_time = histogram(
+        self.reconcile_time: Histogram = histogram(
             f"{prefix}reconcile_time_seconds", "Length of a reconcile.", _RECONCILE_BUCKETS, by
         )
-        self.max_concurrent = gauge(
+        self.max_concurrent: Gauge = gauge(
             f"{prefix}max_concurrent_reconciles", "Most reconciles at once.", by
         )
-        self.active_workers = gauge(f"{prefix}active_workers", "Workers that reconcile now.", by)
+        self.active_workers: Gauge = gauge(
+            f"{prefix}active_workers", "Workers that reconcile now.", by
+        )
 
         queue = ("name", by)
-        self.queue_depth = gauge("workqueue_depth", "Items ready to be taken.", *queue, "priority")
-        self.queue_adds = counter("workqueue_adds_total", "Items that became ready.", *queue)
-        self.queue_duration = histogram(
+        self.queue_depth: Gauge = gauge(
+            "workqueue_depth", "Items ready to be taken.", *queue, "priority"
+        )
+        self.queue_adds: Counter = counter(
+            "workqueue_adds_total", "Items that became ready.", *queue
+        )
+        self.queue_duration: Histogram = histogram(
             "workqueue_queue_duration_seconds", "From ready to taken.", _QUEUE_BUCKETS, *queue
         )
-        self.work_duration = histogram(
+        self.work_duration: Histogram = histogram(
             "workqueue_work_duration_seconds", "From taken to done.", _QUEUE_BUCKETS, *queue
         )
-        self.unfinished_work = gauge(
+        self.unfinished_work: Gauge = gauge(
             "workqueue_unfinished_work_seconds", "Ages of the items in progress, summed.", *queue
         )
-        self.longest_running = gauge(
+        self.longest_running: Gauge = gauge(
             "workqueue_longest_running_processor_seconds", "Oldest item in progress.", *queue
         )
-        self.queue_retries = counter("workqueue_retries_total", "Delayed additions.", *queue)
+        self.queue_retries: Counter = counter(
+            "workqueue_retries_total", "Delayed additions.", *queue
+        )
         self.queue_statistics: dict[str, _Statistics] = {}
         registry.register(_OldestReady(self.queue_statistics))
-        self.events_filtered = counter(
+        self.events_filtered: Counter = counter(
             "controller_events_filtered_total",
             "Events that a predicate dropped.",
             by,
@@ -134,11 +143,11 @@ class Metrics:
             "predicate",
         )
 
-        self.client_requests = counter(
+        self.client_requests: Counter = counter(
             "rest_client_requests_total", "Requests to the API server.", "code", "method", "host"
         )
 
-        self.client_duration = histogram(
+        self.client_duration: Histogram = histogram(
             "rest_client_request_duration_seconds",
             "From a request to its answer; of a watch, to its beginning.",
             _CLIENT_BUCKETS,
@@ -147,65 +156,67 @@ class Metrics:
         )
 
         informer = ("resource", "namespace")
-        self.informer_objects = gauge("informer_objects", "Objects held.", *informer)
-        self.informer_bytes = gauge("informer_bytes", "JSON bytes held.", *informer)
-        self.informer_lists = counter(
+        self.informer_objects: Gauge = gauge("informer_objects", "Objects held.", *informer)
+        self.informer_bytes: Gauge = gauge("informer_bytes", "JSON bytes held.", *informer)
+        self.informer_lists: Counter = counter(
             "informer_lists_total", "Full lists taken.", *informer, "reason"
         )
-        self.informer_watches = counter(
+        self.informer_watches: Counter = counter(
             "informer_watches_total", "Watches ended.", *informer, "reason"
         )
-        self.informer_errors = counter(
+        self.informer_errors: Counter = counter(
             "informer_errors_total", "Lists and watches that failed.", *informer
         )
-        self.informer_failing = gauge(
+        self.informer_failing: Gauge = gauge(
             "informer_list_watch_failing",
             "1 while lists or watches fail; the code is the last HTTP status, or <error>.",
             *informer,
             "code",
         )
-        self.handler_errors = counter(
+        self.handler_errors: Counter = counter(
             "informer_handler_errors_total", "Events lost to a failing handler.", *informer
         )
-        self.index_errors = counter(
+        self.index_errors: Counter = counter(
             "informer_index_errors_total",
             "Objects that an index function failed for.",
             *informer,
             "index",
         )
-        self.own_write_wait = histogram(
+        self.own_write_wait: Histogram = histogram(
             "cache_own_write_wait_seconds",
             "How long reads and reconciles waited for the cache to show an own write.",
             _WAIT_BUCKETS,
             "resource",
             "outcome",
         )
-        self.webhook_requests = counter(
+        self.webhook_requests: Counter = counter(
             f"{prefix}webhook_requests_total", "Reviews answered.", "webhook", "code"
         )
-        self.webhook_latency = histogram(
+        self.webhook_latency: Histogram = histogram(
             f"{prefix}webhook_latency_seconds",
             "Length of a review.",
             _WEBHOOK_BUCKETS,
             "webhook",
         )
-        self.webhook_in_flight = gauge(
+        self.webhook_in_flight: Gauge = gauge(
             f"{prefix}webhook_requests_in_flight", "Reviews under way.", "webhook"
         )
-        self.webhook_panics = counter(
+        self.webhook_panics: Counter = counter(
             f"{prefix}webhook_panics_total", "Reviews that failed by a defect."
         )
-        self.conversion_panics = counter(
+        self.conversion_panics: Counter = counter(
             f"{prefix}conversion_webhook_panics_total", "Conversions that failed by a defect."
         )
-        self.certificate_reads = counter(
+        self.certificate_reads: Counter = counter(
             "certwatcher_read_certificate_total", "Certificates read to serve with."
         )
-        self.certificate_errors = counter(
+        self.certificate_errors: Counter = counter(
             "certwatcher_read_certificate_errors_total", "Certificates that could not be served."
         )
-        self.events_dropped = counter("events_dropped_total", "Events dropped unsent.", "reason")
-        self.leader_status = gauge(
+        self.events_dropped: Counter = counter(
+            "events_dropped_total", "Events dropped unsent.", "reason"
+        )
+        self.leader_status: Gauge = gauge(
             "leader_election_master_status", "1 while it leads, 0 while it does not.", "name"
         )
 
@@ -270,11 +281,11 @@ class ControllerMetrics:
         results = {result: metrics.reconcile_total.labels(name, result) for result in RESULTS}
         self._results = {result: series.inc for result, series in results.items()}
         self._time = metrics.reconcile_time.labels(name).observe
-        self.errors = metrics.reconcile_errors.labels(name)
-        self.terminal_errors = metrics.terminal_errors.labels(name)
-        self.panics = metrics.reconcile_panics.labels(name)
-        self.timeouts = metrics.reconcile_timeouts.labels(name)
-        self.active_workers = metrics.active_workers.labels(name)
+        self.errors: Counter = metrics.reconcile_errors.labels(name)
+        self.terminal_errors: Counter = metrics.terminal_errors.labels(name)
+        self.panics: Counter = metrics.reconcile_panics.labels(name)
+        self.timeouts: Counter = metrics.reconcile_timeouts.labels(name)
+        self.active_workers: Gauge = metrics.active_workers.labels(name)
         self._name = name
         self._queues = metrics.queue_statistics
         self._unfinished = metrics.unfinished_work.labels(name, name)
@@ -336,8 +347,8 @@ class WebhookMetrics:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self.panics = metrics.webhook_panics
-        self.conversion_panics = metrics.conversion_panics
+        self.panics: Counter = metrics.webhook_panics
+        self.conversion_panics: Counter = metrics.conversion_panics
 
     def add(self, path: str) -> None:
         """Have the series of a path exist from now on."""

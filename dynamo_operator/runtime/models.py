@@ -20,7 +20,7 @@ class KubeStruct(BaseModel):
     API server treats it for built-in kinds.
     """
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         alias_generator=to_camel,
         populate_by_name=True,
         extra="allow",

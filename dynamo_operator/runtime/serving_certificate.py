@@ -70,8 +70,8 @@ class ServingCertificate:
         self._key = key
         self._client_ca = client_ca
         self._reload_seconds = reload_seconds
-        self.context = server_context()
-        self.pem = b""
+        self.context: ssl.SSLContext = server_context()
+        self.pem: bytes = b""
         self._tried: tuple[bytes, ...] | None = None
         self._observer: CertificateObserver = _unobserved
 

@@ -58,7 +58,7 @@ class ApiError(ClientError):
         self.code = code
         self.reason = reason
         self.message = message
-        self.details = dict(details or {})
+        self.details: dict[str, Any] = dict(details or {})
         self.retry_after_seconds = retry_after_seconds
         self.request = request
         what = f"{request}: " if request else ""

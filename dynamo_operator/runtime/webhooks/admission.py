@@ -40,8 +40,8 @@ class DeniedError(Exception):
     ) -> None:
         super().__init__(message)
         self.code = code
-        self.reason = reason or ("Forbidden" if code == 403 else "")
-        self.warnings = tuple(warnings)
+        self.reason: str = reason or ("Forbidden" if code == 403 else "")
+        self.warnings: tuple[str, ...] = tuple(warnings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -98,8 +99,8 @@ class SecretCertificate:
     ) -> None:
         if not hosts:
             raise ValueError(f"certificate in Secret {secret}: needs hosts")
-        self.context = server_context()
-        self.pem = b""
+        self.context: ssl.SSLContext = server_context()
+        self.pem: bytes = b""
         self._client = client
         self._secret = secret
         self._hosts = tuple(hosts)

@@ -81,7 +81,7 @@ class Webhooks:
         handlers: Mapping[str, Handler] | None = None,
         address: str = DEFAULT_ADDRESS,
     ) -> None:
-        self.webhooks = tuple(webhooks)
+        self.webhooks: tuple[Webhook[Any], ...] = tuple(webhooks)
         self.address = address
         self._certificate = certificate
         self._server = HttpServer(
@@ -91,7 +91,7 @@ class Webhooks:
         self._stack: AsyncExitStack | None = None
         self._metrics: WebhookMetrics | None = None
         self._paths: list[str] = []
-        self.has_conversions = bool(conversions)
+        self.has_conversions: bool = bool(conversions)
         for webhook in self.webhooks:
             if webhook.defaults:
                 self._add(webhook.mutate_path, webhook.mutate, webhook.timeout_seconds)
