@@ -26,11 +26,15 @@ from dynamo_operator.runtime.client import (
     ClientError,
     InvalidError,
     RequestTooLargeError,
+    TransportError,
+    UnknownOutcomeError,
 )
 from informers.objects import ObjectKey, ResourceType
 
 FINAL_RETRY_DELAYS = (1.0, 2.0, 4.0)
 LAST_PASS_SECONDS = 10.0
+OUTAGE_SECONDS = 300.0
+"""How long an API server that cannot be reached is waited for at the end of a search."""
 MOST_LOOKS_BETWEEN_TRIES = 16
 
 Log = Callable[[str], None]
@@ -46,6 +50,8 @@ _PERMANENT = (
     BadRequestError,
     RequestTooLargeError,
 )
+# The server did not answer: no try has failed yet, and hours of searching are at stake.
+_OUTAGE = (TransportError, UnknownOutcomeError)
 
 
 class Stop:
@@ -181,13 +187,18 @@ async def _publish_last(
     if look.report is None:
         return outcome.ended(look)
     delays = iter(FINAL_RETRY_DELAYS)
+    outage_ends = asyncio.get_running_loop().time() + OUTAGE_SECONDS
     while True:
         try:
             await stop.bounded(publisher.publish(look.report, live=True))
         except _PERMANENT:
             raise
         except (ClientError, TimeoutError) as error:
-            delay = next(delays, None)
+            is_waited_out = asyncio.get_running_loop().time() < outage_ends
+            if isinstance(error, _OUTAGE) and is_waited_out:
+                delay: float | None = FINAL_RETRY_DELAYS[-1]
+            else:
+                delay = next(delays, None)
             if delay is None or stop.is_set:
                 return outcome.failed(error)
             log(f"last snapshot not published, tried again in {delay:g}s: {error}")

@@ -14,6 +14,7 @@ from dynamo_operator.runtime.client import (
     RequestTooLargeError,
     ServerError,
     TransportError,
+    UnknownOutcomeError,
 )
 from tests.dynamo_operator.publisher.reports import snapshot
 
@@ -165,17 +166,36 @@ async def test_a_snapshot_that_could_not_be_published_is_tried_again() -> None:
 async def test_the_last_snapshot_is_tried_three_times_more() -> None:
     start = asyncio.get_running_loop().time()
 
-    trace, *words = await run((None, DONE), errors=[TransportError("refused")] * 9)
+    trace, *words = await run((None, DONE), errors=[ServerError(500, "Broken", "no quorum")] * 9)
 
     assert trace.count("publish a,b live") == 4
     assert asyncio.get_running_loop().time() - start == pytest.approx(7)
-    assert words == ["ReconcileFailed", "PublisherFailed", "refused"]
+    assert words == ["ReconcileFailed", "PublisherFailed", "500 Broken: no quorum"]
 
 
 async def test_the_last_snapshot_may_succeed_at_the_last_try() -> None:
-    _, *words = await run((None, DONE), errors=[TransportError("refused")] * 3)
+    _, *words = await run((None, DONE), errors=[ServerError(500)] * 3)
 
     assert words[0] == "Acknowledged"
+
+
+async def test_an_outage_at_the_end_of_a_search_is_waited_out() -> None:
+    start = asyncio.get_running_loop().time()
+    outage = [TransportError("refused")] * 20 + [UnknownOutcomeError("lost")] * 20
+
+    _, *words = await run((None, DONE), errors=[*outage, ServerError(500)])
+
+    assert words[0] == "Acknowledged"
+    assert asyncio.get_running_loop().time() - start > 120
+
+
+async def test_an_outage_at_the_end_of_a_search_is_not_waited_out_for_ever() -> None:
+    start = asyncio.get_running_loop().time()
+
+    _, *words = await run((None, DONE), errors=[TransportError("refused")] * 1000)
+
+    assert words == ["ReconcileFailed", "PublisherFailed", "refused"]
+    assert 300 <= asyncio.get_running_loop().time() - start < 320
 
 
 @pytest.mark.parametrize(
