@@ -7,7 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamo_operator.runtime.builtin_kinds import ConfigMap
-from dynamo_operator.runtime.client.errors import AlreadyExistsError, NotFoundError
+from dynamo_operator.runtime.client.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    UnknownOutcomeError,
+)
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.testing.cluster import Cluster
@@ -17,6 +21,10 @@ from tests.dynamo_operator.runtime.widgets import HeldWatches, key
 STEPS = st.one_of(
     st.tuples(
         st.sampled_from(["create", "patch", "delete", "foreign-create", "foreign-delete"]),
+        st.sampled_from("ab"),
+    ),
+    st.tuples(
+        st.sampled_from(["unanswered-create", "unanswered-patch", "unanswered-delete"]),
         st.sampled_from("ab"),
     ),
     st.tuples(st.sampled_from(["get", "list"]), st.sampled_from("ab")),
@@ -58,6 +66,31 @@ class Program:
         await self.manager.client.delete(ConfigMap, key(name))
         self.own_deleted.add(found.uid)
         self.may_be_gone.add(name)
+
+    async def unanswered_create(self, name):
+        await self._unanswered("POST", self.create(name), name)
+
+    async def unanswered_patch(self, name):
+        await self._unanswered("PATCH", self.patch(name), name)
+
+    async def unanswered_delete(self, name):
+        await self._unanswered("DELETE", self.delete(name), name)
+
+    async def _unanswered(self, method, write, name):
+        before = await self.cluster.client.find(ConfigMap, key(name))
+        self.transport.loses.append(method)
+        try:
+            await write
+        except UnknownOutcomeError:
+            there = await self.cluster.client.find(ConfigMap, key(name))
+            if there is None:
+                self.may_be_gone.add(name)
+                self.own_deleted.update([before.uid] if before else [])
+            else:
+                self.least[name] = int(there.resource_version)
+                self.may_be_gone.discard(name)
+        finally:
+            self.transport.loses.clear()
 
     async def foreign_create(self, name):
         await self.cluster.client.create(ConfigMap.new(name, namespace="default"))
