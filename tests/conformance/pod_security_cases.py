@@ -79,6 +79,44 @@ def pods() -> Iterator[tuple[str, Json]]:
     yield from _users()
     yield from _volumes()
     yield from _everywhere()
+    yield from _contradictions()
+
+
+def _contradictions() -> Iterator[tuple[str, Json]]:
+    """Pods that are refused for what they are, before any level is asked."""
+    app_armor = "container.apparmor.security.beta.kubernetes.io/main"
+    seccomp = "container.seccomp.security.alpha.kubernetes.io/main"
+    yield "contradiction: unmasked /proc with host users", pod(within(procMount="Unmasked"))
+    yield "contradiction: no such mask", pod(within(procMount="None"))
+    yield (
+        "contradiction: another host port on the host's network",
+        pod(container(ports=[{"containerPort": 80, "hostPort": 81}]), hostNetwork=True),
+    )
+    sysctl = {"sysctls": [{"name": "net.ipv4.tcp_rmem", "value": "1"}]}
+    yield (
+        "contradiction: a sysctl of the host's network",
+        pod(hostNetwork=True, securityContext=sysctl),
+    )
+    yield "contradiction: no local seccomp", pod(within(seccompProfile={"type": "Localhost"}))
+    yield "contradiction: no such seccomp", pod(within(seccompProfile={"type": "None"}))
+    yield "contradiction: no local AppArmor", pod(within(appArmorProfile={"type": "Localhost"}))
+    yield "contradiction: no kind of AppArmor", pod(within(appArmorProfile={}))
+    yield "contradiction: another seccomp annotation", pod(annotations={seccomp: "unconfined"})
+    yield "contradiction: no such seccomp annotation", pod(annotations={seccomp: "strict"})
+    runtime = {"type": "RuntimeDefault"}
+    yield (
+        "contradiction: another AppArmor annotation",
+        pod(within(appArmorProfile=runtime), annotations={app_armor: "localhost/p"}),
+    )
+    yield "contradiction: no such AppArmor annotation", pod(annotations={app_armor: "strict"})
+    yield (
+        "contradiction: an AppArmor annotation of no container",
+        pod(annotations={f"{app_armor}s": "runtime/default"}),
+    )
+    yield (
+        "an AppArmor annotation of the Pod's profile",
+        pod(annotations={app_armor: "unconfined"}, securityContext={"appArmorProfile": runtime}),
+    )
 
 
 def _host_access() -> Iterator[tuple[str, Json]]:

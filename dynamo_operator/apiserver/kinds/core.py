@@ -9,10 +9,7 @@ import re
 from typing import Any, Final
 
 from dynamo_operator.apiserver.kinds import columns
-from dynamo_operator.apiserver.kinds.ephemeral_containers import (
-    validate_ephemeral_change,
-    validate_none_at_first,
-)
+from dynamo_operator.apiserver.kinds.ephemeral_containers import validate_ephemeral_change
 from dynamo_operator.apiserver.kinds.openapi import (
     BOOLEAN,
     BYTES,
@@ -32,9 +29,11 @@ from dynamo_operator.apiserver.kinds.openapi import (
     record,
     set_of,
 )
+from dynamo_operator.apiserver.kinds.pod_confinement import take_app_armor_annotations
 from dynamo_operator.apiserver.kinds.pod_defaults import created_pod, default_pod
 from dynamo_operator.apiserver.kinds.pod_schema import CLAIM_SPEC, POD
 from dynamo_operator.apiserver.kinds.pod_validation import (
+    validate_new_pod,
     validate_pod,
     validate_pod_status,
     validate_pod_update,
@@ -121,6 +120,11 @@ CLAIM: Final = kind(
         modifyVolumeStatus=FREE_OBJECT,
     ),
 )
+
+
+def _create_pod(pod: Object) -> None:
+    created_pod(pod)
+    take_app_armor_annotations(pod)
 
 
 def _create_namespace(namespace: Object) -> None:
@@ -296,9 +300,9 @@ KINDS: Final[Kinds] = {
         has_status=True,
         has_generation=True,
         default=default_pod,
-        created=created_pod,
+        created=_create_pod,
         validate=validate_pod,
-        validate_new=validate_none_at_first,
+        validate_new=validate_new_pod,
         validate_update=validate_pod_update,
         validate_status=validate_pod_status,
         parts={"ephemeralcontainers": Part("ephemeralContainers", validate_ephemeral_change)},

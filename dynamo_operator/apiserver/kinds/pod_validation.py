@@ -8,7 +8,17 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dynamo_operator.apiserver.kinds.ephemeral_containers import validate_ephemeral_containers
+from dynamo_operator.apiserver.kinds.ephemeral_containers import (
+    validate_ephemeral_containers,
+    validate_none_at_first,
+)
+from dynamo_operator.apiserver.kinds.pod_confinement import (
+    validate_annotations,
+    validate_app_armor_agreement,
+    validate_context,
+    validate_seccomp_agreement,
+    validate_sharing,
+)
 from dynamo_operator.apiserver.kinds.pod_defaults import containers_of
 from dynamo_operator.apiserver.kinds.rules import (
     Errors,
@@ -44,16 +54,27 @@ _MUTABLE_WORDS: Final = (
 
 def validate_pod(pod: Object) -> Errors:
     """Check a Pod."""
+    yield from validate_annotations(pod, "metadata.annotations")
     yield from validate_pod_spec(pod.get("spec") or {}, "spec")
+    yield from validate_seccomp_agreement(pod, "spec")
     yield from validate_ephemeral_containers(pod)
+
+
+def validate_new_pod(pod: Object) -> Errors:
+    """Check what may not be in a Pod at first."""
+    yield from validate_app_armor_agreement(pod, "spec")
+    yield from validate_none_at_first(pod)
 
 
 def validate_pod_template(template: Object, path: str) -> Errors:
     """Check a Pod template, its labels included."""
     labels = (template.get("metadata") or {}).get("labels") or {}
     yield from validate_labels(labels, f"{path}.metadata.labels")
+    yield from validate_annotations(template, f"{path}.metadata.annotations")
     spec = template.get("spec") or {}
     yield from validate_pod_spec(spec, f"{path}.spec")
+    yield from validate_seccomp_agreement(template, f"{path}.spec")
+    yield from validate_app_armor_agreement(template, f"{path}.spec")
     if spec.get("ephemeralContainers"):
         detail = "ephemeral containers not allowed in pod template"
         yield forbidden(f"{path}.spec.ephemeralContainers", detail)
@@ -73,6 +94,8 @@ def validate_pod_spec(spec: Object, path: str) -> Errors:
             yield duplicate(f"{where}.name", name)
         seen.add(name)
         yield from _container_errors(container, where, volumes)
+        context, host_users = container.get("securityContext") or {}, spec.get("hostUsers", True)
+        yield from validate_context(context, f"{where}.securityContext", host_users=host_users)
     yield from supported(f"{path}.restartPolicy", spec.get("restartPolicy"), _RESTART_POLICIES)
     yield from supported(f"{path}.dnsPolicy", spec.get("dnsPolicy"), _DNS_POLICIES)
     yield from validate_labels(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
@@ -88,7 +111,8 @@ def validate_pod_spec(spec: Object, path: str) -> Errors:
         if spec.get(field):
             yield from problems(f"{path}.{field}", spec[field], rule(spec[field]))
     yield from _toleration_errors(spec.get("tolerations") or (), f"{path}.tolerations")
-    yield from _security_errors(spec.get("securityContext") or {}, f"{path}.securityContext")
+    yield from validate_context(spec.get("securityContext") or {}, f"{path}.securityContext")
+    yield from validate_sharing(spec, path)
 
 
 def validate_pod_update(new: Object, old: Object) -> Errors:
@@ -183,7 +207,6 @@ def _container_errors(container: Mapping[str, Any], path: str, volumes: set[Any]
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(probe):
             yield from _probe_errors(container[probe], f"{path}.{probe}", probe)
-    yield from _security_errors(container.get("securityContext") or {}, f"{path}.securityContext")
 
 
 def _port_errors(ports: Any, path: str) -> Errors:
@@ -368,13 +391,6 @@ def _toleration_errors(tolerations: Any, path: str) -> Errors:
         ):
             detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
             yield invalid(f"{where}.effect", toleration.get("effect"), detail)
-
-
-def _security_errors(context: Mapping[str, Any], path: str) -> Errors:
-    for field in ("runAsUser", "runAsGroup", "fsGroup"):
-        value = context.get(field)
-        if value is not None and not 0 <= value <= 2**31 - 1:
-            yield invalid(f"{path}.{field}", value, "must be between 0 and 2147483647, inclusive")
 
 
 def _tolerated(toleration: Mapping[str, Any], pod: Object) -> bool:
