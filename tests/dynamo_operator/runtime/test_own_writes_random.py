@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dynamo_operator.runtime.builtin_kinds import ConfigMap
@@ -128,6 +128,13 @@ class Program:
             assert found.uid not in self.own_deleted
 
 
+@example(steps=[("hold", ""), ("unanswered-create", "a"), ("get", "a")])
+@example(
+    steps=[("create", "a"), ("get", "a"), ("hold", ""), ("unanswered-patch", "a"), ("list", "")]
+)
+@example(
+    steps=[("create", "a"), ("get", "a"), ("hold", ""), ("unanswered-delete", "a"), ("get", "a")]
+)
 @given(steps=st.lists(STEPS, max_size=25))
 @settings(max_examples=60, deadline=None)
 def test_a_read_is_never_older_than_an_own_write(steps):
