@@ -18,6 +18,7 @@ from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentRequest,
     DynamoGraphDeploymentRun,
 )
+from dynamo_operator.apiserver.audit import AuditEntry
 from dynamo_operator.app import LEASE_NAME, OperatorSettings, build_manager
 from dynamo_operator.generate.layout import IMAGE as OPERATOR_IMAGE
 from dynamo_operator.generate.layout import NAMESPACE
@@ -150,7 +151,7 @@ class Account:
     """What a ServiceAccount was granted, and what it asked for."""
 
     granted: frozenset[Right]
-    asked: tuple[Any, ...]
+    asked: tuple[AuditEntry, ...]
 
     @classmethod
     async def of(cls, cluster: LocalCluster, user: str) -> Account:
@@ -161,8 +162,9 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """The accounts of a play that is over."""
+    """The accounts of a play that is over, and where it was played."""
 
+    namespace: str
     operator: Account
     publisher: Account
 
@@ -183,7 +185,8 @@ async def play(scripted_cluster: LocalCluster) -> AsyncIterator[Play]:
             await run_of(made, 4, has_published)
             await eventually(made.runs, lambda runs: len(runs) == 2, timeout=PATIENCE_SECONDS)
             await cancel(made)
-        yield Play(await Account.of(scripted_cluster, made.operator_user), publisher)
+        account = await Account.of(scripted_cluster, made.operator_user)
+        yield Play(made.namespace, account, publisher)
 
 
 async def test_the_operator_has_every_right_that_it_asks_for(play: Play):
@@ -195,6 +198,17 @@ async def test_the_operator_uses_every_right_but_those_with_another_reason(play:
     idle = unused(play.operator.granted, play.operator.asked)
 
     assert idle == UNUSED.keys()
+
+
+async def test_the_operator_names_no_namespace_but_the_requests_and_its_own(play: Play):
+    named: dict[str, set[str]] = {}
+    for entry in play.operator.asked:
+        named.setdefault(entry.namespace, set()).add(entry.resource)
+
+    assert named.keys() == {EVERYWHERE, play.namespace, NAMESPACE}
+    assert named[NAMESPACE] <= {"leases", "events"}
+    assert {entry.verb for entry in play.operator.asked if not entry.namespace} <= {"list", "watch"}
+    assert "secrets" not in set().union(*named.values())
 
 
 async def test_nothing_of_what_seems_idle_can_be_left_out(
@@ -214,7 +228,7 @@ async def test_nothing_of_what_seems_idle_can_be_left_out(
 async def test_the_publisher_has_every_right_that_it_asks_for_in_its_own_namespace(play: Play):
     assert play.publisher.asked
     assert ungranted(play.publisher.granted, play.publisher.asked) == []
-    assert len({right.namespace for right in play.publisher.granted}) == 1
+    assert {right.namespace for right in play.publisher.granted} == {play.namespace}
     named = {right.resource for right in play.publisher.granted if right.name}
     assert named == {"dynamographdeploymentruns", "dynamographdeploymentruns/status"}
 
