@@ -24,10 +24,10 @@ from informers.objects import ResourceType
 T = TypeVar("T", bound=KubeModel | dict[str, Any])
 
 Warnings = Iterable[str] | None
-"""What a validator that allows has to say."""
+"""What a validator that allows has to say; one text is one warning."""
 
-Defaulter = Callable[[T, Admission], T | Awaitable[T]]
-"""Returns the object to go on with, which may be the one it got, changed in place."""
+Defaulter = Callable[[T, Admission], T | Awaitable[T | None] | None]
+"""Changes the object in place, or returns the one to go on with."""
 Validator = Callable[[T, Admission], Warnings | Awaitable[Warnings]]
 """Judges one object: raises to deny, returns warnings to allow."""
 UpdateValidator = Callable[[T, T, Admission], Warnings | Awaitable[Warnings]]
@@ -167,7 +167,8 @@ class Webhook(Generic[T]):
         obj = self._decoded(raw, "object")
         before = _encoded(obj)
         for function in self.defaults:
-            obj = cast("T", await _result(function(obj, admission)))
+            returned = cast("T | None", await _result(function(obj, admission)))
+            obj = obj if returned is None else returned
         return Verdict.allow(patch=patch_of(raw, before, _encoded(obj)))
 
     async def _validate(self, admission: Admission) -> Verdict:
@@ -194,7 +195,8 @@ class Webhook(Generic[T]):
             names = ("oldObject",) if admission.operation == DELETE else ("object", "oldObject")
             objects = [self._decoded(one, name) for one, name in zip(raw, names, strict=False)]
             try:
-                warnings += await _result(function(*objects, admission)) or ()
+                said = await _result(function(*objects, admission)) or ()
+                warnings += [said] if isinstance(said, str) else said
             except DeniedError as denial:
                 denial.warnings = (*warnings, *denial.warnings)
                 raise

@@ -52,6 +52,25 @@ async def test_defaulting_twice_patches_nothing_more():
     assert "patch" not in answer
 
 
+async def test_a_defaulter_may_change_the_object_in_place_and_return_nothing():
+    def labelled(obj, admission):
+        obj.metadata.labels["size"] = "s"
+
+    webhooks = serving(Webhook(Widget, default=labelled))
+
+    answer = await ask(webhooks, MUTATE, review("CREATE", widget(spec={})))
+
+    assert answer["patch"] == [{"op": "add", "path": "/metadata/labels", "value": {"size": "s"}}]
+
+
+async def test_one_text_is_one_warning():
+    webhooks = serving(Webhook(Widget, validate_create=lambda obj, admission: "careful"))
+
+    answer = await ask(webhooks, VALIDATE, review("CREATE", widget()))
+
+    assert answer["warnings"] == ["careful"]
+
+
 async def test_several_defaulters_build_on_each_other():
     async def doubled(obj, admission):
         obj.spec["double"] = 2 * obj.spec["size"]
