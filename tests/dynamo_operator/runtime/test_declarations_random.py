@@ -5,7 +5,7 @@ import contextlib
 from collections import Counter
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, CustomResourceDefinition, Namespace
@@ -131,6 +131,18 @@ class Program:
         await self.cluster.client.patch(Namespace, ObjectKey("", namespace), patch)
 
 
+FILLED = [("choose", "one"), ("create", "configmaps", "one"), ("start",), ("wait",)]
+
+
+@example([("declare", "configmaps", False), *FILLED, ("leave", "one")])
+@example([("declare", "configmaps", True), ("declare", "configmaps", False), *FILLED, ("close", 1)])
+@example([*FILLED, ("declare", "configmaps", True), ("declare", "configmaps", False)])
+@example(
+    [
+        *(("define",), ("choose", "two"), ("create", "widgets", "two"), ("start",)),
+        *(("declare", "widgets", False), ("wait",), ("undefine",), ("wait",), ("define",)),
+    ]
+)
 @settings(max_examples=15, deadline=None)
 @given(st.lists(STEPS, max_size=25))
 def test_caches_and_handlers_hold_what_is_wanted_after_any_changes(steps):
