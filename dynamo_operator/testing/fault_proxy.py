@@ -174,25 +174,24 @@ class FaultProxy:
         assert task is not None
         self._clients.add(client)
         self._tasks.add(task)
-        server: Peer | None = None
         try:
             while (head := await read_head(client.reader)) is not None:
-                if server is None or server.has_ended:
-                    server = await self._connect(client)
-                if not await self._exchange(client, server, head):
+                if not await self._exchange(client, head):
                     break
             await client.close()
         except (OSError, MessageError, _CutError, asyncio.IncompleteReadError):
             pass  # one side is gone, or is to believe so; the other is told by the finally below
         finally:
             client.abort()
-            if server is not None:
-                server.abort()
+            if client.other is not None:
+                client.other.abort()
             self._clients.discard(client)
             self._tasks.discard(task)
 
-    async def _connect(self, client: Peer) -> Peer:
-        """Open a connection to the server that ends with the client's."""
+    async def _server_of(self, client: Peer) -> Peer:
+        """Return the connection to the server that goes with a client's, a new one if it ended."""
+        if client.other is not None and not client.other.has_ended:
+            return client.other
         url = urlsplit(self._config.server)
         secure = url.scheme == "https"
         reader, writer = await asyncio.open_connection(
@@ -202,11 +201,11 @@ class FaultProxy:
             server_hostname=(self._config.tls.server_name or None) if secure else None,
             limit=_HEAD_LIMIT,
         )
-        server = Peer(reader, writer)
+        client.other = server = Peer(reader, writer)
         client.on_end(server.abort)
         return server
 
-    async def _exchange(self, client: Peer, server: Peer, head: Head) -> bool:
+    async def _exchange(self, client: Peer, head: Head) -> bool:
         """Pass on one request and its answer; return whether the connection can be used again."""
         body = await read_body(client.reader, head)
         request = client.request = self._note(head, body)
@@ -218,6 +217,7 @@ class FaultProxy:
             half = await self._happen(client, injection, half)
         if client.has_ended:
             return False
+        server = await self._server_of(client)
         await self._send(server, await self._as_us(head))
         await self._send(server, body)
         answer = await self._answer_of(server)

@@ -34,12 +34,16 @@ class ObservedReader(asyncio.StreamReader):
 
 
 class Peer:
-    """A connection to a client or to the server, and what the client is asking at present."""
+    """A connection to a client or to the server.
+
+    Of a client also what it is asking at present, and the connection on which the server is asked.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
         self.request: ProxiedRequest | None = None
+        self.other: Peer | None = None
 
     @property
     def has_ended(self) -> bool:

@@ -14,6 +14,7 @@ from dynamo_operator.runtime.client import (
     ForbiddenError,
     NotFoundError,
     ServerError,
+    TooManyRequestsError,
     TransportError,
     UnknownOutcomeError,
 )
@@ -315,6 +316,11 @@ async def test_a_server_that_is_gone_is_a_connection_that_ends(tmp_path):
     async with FaultProxy(kubeconfig, directory=tmp_path) as proxy, connected(proxy) as client:
         with pytest.raises(UnknownOutcomeError):
             await client.create(config_map())
+        proxy.inject(LIST, Answer(429, "TooManyRequests", "later", retry_after_seconds=60))
+        with pytest.raises(TooManyRequestsError):  # is the proxy's, which needs no server
+            await client.list(ConfigMap, namespace="default")
+
+    assert [request.status for request in proxy.requests] == [None, 429]
 
 
 async def test_an_answer_that_ends_with_its_connection_is_whole(tmp_path):
