@@ -11,7 +11,9 @@ import pytest
 
 from dynamo_operator.app import build_manager
 from dynamo_operator.runtime.builtin_kinds import ConfigMap
+from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.testing import virtual_time
+from hack.simulation.cache_world import Climate, keep_caches
 from hack.simulation.search_world import InvariantError, explore
 
 ROOT = Path(__file__).parents[2]
@@ -72,3 +74,37 @@ def test_the_script_tells_seeds_and_counts():
     assert ran.stdout.startswith("seed 5 ok, ")
     assert "1 worlds (seeds 5 to 5)" in ran.stdout
     assert "operators started" in ran.stdout
+
+
+HURRIED = Climate(
+    edit_seconds=4.0,
+    cut_seconds=60.0,
+    outage_every_seconds=700.0,
+    outage_seconds=150.0,
+    new_process_seconds=500.0,
+    rest_seconds=900.0,
+)
+
+
+@pytest.mark.virtual_time
+async def test_caches_are_what_the_server_has_whatever_happens():
+    report = await keep_caches(1, hours=0.5, objects=60, climate=HURRIED)
+
+    assert report.counts["rests"] == 2
+    assert report.counts["edits"] > 200
+    assert report.counts["outages"] >= 2
+    assert report.counts["new processes"] >= 2
+    assert report.counts["watches cut"] > 30
+
+
+@pytest.mark.virtual_time
+async def test_edits_that_nobody_answers_are_noticed_and_the_seed_told():
+    class Idle:
+        def __init__(self, reader, client):
+            pass
+
+        async def reconcile(self, key):
+            return Result.done()
+
+    with pytest.raises(InvariantError, match=r"seed 4: not settled after 600 s: .* unanswered"):
+        await keep_caches(4, hours=0.1, objects=5, climate=HURRIED, reconciler=Idle)
