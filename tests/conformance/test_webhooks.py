@@ -11,17 +11,27 @@ import pytest
 import pytest_asyncio
 
 from dynamo_operator.runtime.builtin_kinds import (
+    ClusterRole,
+    ClusterRoleBinding,
     ConfigMap,
     CustomResourceDefinition,
     MutatingWebhookConfiguration,
     Namespace,
+    Role,
+    RoleBinding,
     Secret,
     ValidatingWebhookConfiguration,
 )
+from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.client.errors import ApiError, ForbiddenError, InvalidError
 from dynamo_operator.runtime.manager import Manager
+from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.runtime.webhooks.admission import DeniedError
-from dynamo_operator.runtime.webhooks.certificates import SecretCertificate
+from dynamo_operator.runtime.webhooks.certificates import (
+    SecretCertificate,
+    configuration_permissions,
+    secret_permissions,
+)
 from dynamo_operator.runtime.webhooks.configuration import (
     UrlEndpoint,
     conversion_strategy,
@@ -43,6 +53,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 NAME = "conformance-webhooks"
 PATIENCE_SECONDS = 30.0
+CONFIGURATIONS: dict[str, Any] = {
+    "mutating": [NAME],
+    "validating": [NAME],
+    "converted": ["gadgets.lab.test"],
+}
 SEEN: list[tuple[str, bool, bool]] = []
 """Operation, dry run, and whether it was requested in the version that was judged."""
 
@@ -101,12 +116,10 @@ async def stage(cluster: Any) -> AsyncIterator[Stage]:
     namespace = Namespace.new(NAME, labels={"judged": "yes"})
     await client.create(namespace)
     certificate = SecretCertificate(
-        client,
+        await entitled(cluster),
         ObjectKey(NAME, "webhook-cert"),
         hosts=["127.0.0.1"],
-        mutating=[NAME],
-        validating=[NAME],
-        converted=["gadgets.lab.test"],
+        **CONFIGURATIONS,
         check_every_seconds=0.1,
         clock=cluster.clock,
         random=cluster.random,
@@ -146,8 +159,40 @@ async def stage(cluster: Any) -> AsyncIterator[Stage]:
         finally:
             for kind in (MutatingWebhookConfiguration, ValidatingWebhookConfiguration):
                 await client.delete(kind, ObjectKey("", NAME))
+            for granted in (ClusterRole, ClusterRoleBinding):
+                await client.delete(granted, ObjectKey("", NAME))
             await client.delete(CustomResourceDefinition, ObjectKey("", "gadgets.lab.test"))
             await client.delete(Namespace, namespace.key)
+
+
+async def entitled(cluster: Any) -> Client:
+    """Return a client that may do what a certificate does, and nothing else."""
+    subjects = [{"kind": "User", "name": NAME, "apiGroup": "rbac.authorization.k8s.io"}]
+    roles: tuple[tuple[type[KubeModel], type[KubeModel], str, Any], ...] = (
+        (Role, RoleBinding, NAME, secret_permissions("webhook-cert")),
+        (ClusterRole, ClusterRoleBinding, "", configuration_permissions(**CONFIGURATIONS)),
+    )
+    for role, binding, namespace, permissions in roles:
+        rules = [
+            {
+                "apiGroups": [permission.group],
+                "resources": list(permission.resources),
+                "verbs": list(permission.verbs),
+                "resourceNames": list(permission.names),
+            }
+            for permission in permissions
+        ]
+        await cluster.client.create(role.new(NAME, namespace=namespace, rules=rules))
+        reference = {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": role.resource_type.kind,
+            "name": NAME,
+        }
+        await cluster.client.create(
+            binding.new(NAME, namespace=namespace, role_ref=reference, subjects=subjects)
+        )
+    client: Client = cluster.client_of(NAME)
+    return client
 
 
 async def refuses_plaid(stage: Stage) -> bool:
@@ -309,6 +354,16 @@ async def test_a_cache_fills_with_what_its_own_manager_converts(stage):
 
     assert gadget.spec["size"] == "9mm"
     assert seen_later.annotations == {STASH: "grey"}
+
+
+async def test_the_certificate_does_nothing_that_its_permissions_do_not_name(stage):
+    refused = [
+        f"{entry.verb} {entry.resource} {entry.name}"
+        for entry in stage.cluster.audit.entries
+        if entry.user.name == NAME and entry.code == 403
+    ]
+
+    assert refused == []
 
 
 async def test_a_bundle_that_is_lost_is_written_again(stage):

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
         Verdict,
         all_of,
     )
-    from dynamo_operator.runtime.webhooks.certificates import CertificateError, SecretCertificate
+    from dynamo_operator.runtime.webhooks.certificates import (
+        CertificateError,
+        SecretCertificate,
+        configuration_permissions,
+        secret_permissions,
+    )
     from dynamo_operator.runtime.webhooks.configuration import (
         ServiceEndpoint,
         UrlEndpoint,
@@ -65,8 +70,10 @@ __all__ = [
     "WebhookServerError",
     "Webhooks",
     "all_of",
+    "configuration_permissions",
     "conversion_strategy",
     "mutating_configuration",
+    "secret_permissions",
     "validating_configuration",
 ]
 
@@ -75,7 +82,9 @@ _MODULES = {
         "Admission DeniedError GroupVersionKind GroupVersionResource Handler MalformedReviewError "
         "Requester Verdict all_of"
     ),
-    "certificates": "CertificateError SecretCertificate",
+    "certificates": (
+        "CertificateError SecretCertificate configuration_permissions secret_permissions"
+    ),
     "configuration": (
         "ServiceEndpoint UrlEndpoint conversion_strategy mutating_configuration "
         "validating_configuration"

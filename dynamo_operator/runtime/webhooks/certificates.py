@@ -26,6 +26,7 @@ from dynamo_operator.runtime.client.errors import (
     NotFoundError,
 )
 from dynamo_operator.runtime.client.writes import PatchType
+from dynamo_operator.runtime.permissions import Permission
 from dynamo_operator.runtime.serving_certificate import (
     CertificateObserver,
     server_context,
@@ -52,6 +53,36 @@ _RACES: Final = 5
 _log = structlog.get_logger(__name__)
 
 
+def secret_permissions(name: str) -> tuple[Permission, ...]:
+    """Return what a SecretCertificate does to its Secret: for a Role in that Secret's namespace."""
+    return (
+        Permission("", ("secrets",), ("create",)),
+        Permission("", ("secrets",), ("get", "update"), names=(name,)),
+    )
+
+
+def configuration_permissions(
+    *, mutating: Sequence[str] = (), validating: Sequence[str] = (), converted: Sequence[str] = ()
+) -> tuple[Permission, ...]:
+    """Return what a SecretCertificate of these names does to configurations."""
+    kinds: tuple[tuple[type[Configuration], Sequence[str]], ...] = (
+        (MutatingWebhookConfiguration, mutating),
+        (ValidatingWebhookConfiguration, validating),
+        (CustomResourceDefinition, converted),
+    )
+    return tuple(
+        Permission(
+            kind.resource_type.group,
+            (kind.resource_type.plural,),
+            ("get", "patch"),
+            names=tuple(names),
+            cluster_wide=True,
+        )
+        for kind, names in kinds
+        if names
+    )
+
+
 class CertificateError(Exception):
     """The certificate cannot be kept: the Secret is not ours, or others keep changing things."""
 
@@ -64,7 +95,7 @@ class SecretCertificate:
     authorities are written into the `caBundle` of our own configurations, and again whenever
     somebody overwrites them. Needs the `webhooks` extra.
 
-    It may get and patch those configurations by name, create Secrets, and get and update its own.
+    It needs `secret_permissions` and `configuration_permissions`, and nothing else.
 
     Args:
         client: writes Secret and configurations; of a manager its `unfenced_client`, for every
