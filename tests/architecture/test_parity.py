@@ -22,7 +22,7 @@ PENDING = {
     "Owner references, finalizers": 0,
     "Leader election": 11,
     "Webhooks, certificates, health, metrics, logs, events": 0,
-    "Testing": 1,
+    "Testing": 0,
     "Behaviours": 7,
     "Better designs": 3,
     "What Python users suffer from": 0,
