@@ -366,3 +366,59 @@ async def test_a_handler_may_wait_for_the_cache_within_its_time_limit():
 
     assert early["status"]["message"] == "no verdict in 5 s"
     assert late["warnings"] == ["there are 0"]
+
+
+async def test_a_review_under_way_is_answered_before_the_server_stops(authority, certificate):
+    asked, release = asyncio.Event(), asyncio.Event()
+
+    async def slow(obj, admission):
+        asked.set()
+        await release.wait()
+
+    webhooks = Webhooks(
+        [Webhook(Widget, validate_create=slow)], certificate=certificate, address="localhost:0"
+    )
+    body = json.dumps(review("CREATE", widget())).encode()
+    async with asyncio.TaskGroup() as group:
+        serving_task = group.create_task(webhooks.run())
+        await eventually(lambda: webhooks.port)
+        sending = group.create_task(send(webhooks, authority, VALIDATE, body))
+        await asked.wait()
+        serving_task.cancel()
+        await asyncio.sleep(0.05)
+        release.set()
+
+    status, answer = sending.result()
+    assert status == 200
+    assert json.loads(answer)["response"]["allowed"] is True
+
+
+async def test_a_used_address_fails_the_start_of_the_manager(certificate):
+    async with await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0) as taken:
+        port = taken.sockets[0].getsockname()[1]
+        async with Cluster.start() as cluster:
+            manager = Manager(cluster.client, clock=cluster.clock, random=cluster.random)
+            manager.add(
+                Webhooks(
+                    [Webhook(Widget, default=unchanged)],
+                    certificate=certificate,
+                    address=f"127.0.0.1:{port}",
+                )
+            )
+
+            with pytest.raises(OSError, match="in use"):
+                await manager.run()
+
+
+async def test_a_certificate_that_is_not_there_fails_the_start_of_the_manager(tmp_path):
+    absent = ServingCertificate(tmp_path / "tls.crt", tmp_path / "tls.key")
+    async with Cluster.start() as cluster:
+        manager = Manager(cluster.client, clock=cluster.clock, random=cluster.random)
+        manager.add(
+            Webhooks(
+                [Webhook(Widget, default=unchanged)], certificate=absent, address="127.0.0.1:0"
+            )
+        )
+
+        with pytest.raises(FileNotFoundError, match=r"tls\.crt"):
+            await manager.run()
