@@ -53,7 +53,7 @@ async def test_only_what_the_first_list_brought_is_initial():
     assert initial == {"listed": True, "watched": False, "relisted": False}
 
 
-async def test_a_slow_start_of_one_handler_costs_the_others_nothing_but_its_own_time():
+async def test_handlers_share_one_list_and_watch_and_each_hears_everything_in_order():
     cluster = FakeCluster()
     cluster.put("a")
     cluster.put("b")
