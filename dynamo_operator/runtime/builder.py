@@ -21,6 +21,7 @@ from dynamo_operator.runtime.running_controller import Poll, RunningController
 from dynamo_operator.runtime.sources import Watch, enqueue_handler
 from informers.clock import Clock, Random
 from informers.objects import ObjectKey
+from informers.shared_informer import Handler
 from informers.work_queue import WorkQueue
 
 
@@ -42,49 +43,78 @@ def build(controller: Controller, parts: ControllerParts) -> RunningController:
 
     Events queue up from now on; nothing is reconciled before the result runs.
     """
-    queue: WorkQueue[ObjectKey] = WorkQueue(
+    primary = parts.cache.declare(
+        controller.resource_type,
+        indexes=controller.indexes,
+        optional=controller.watches[0].optional,
+    )
+    report = _panic_report(controller, primary, parts.events)
+
+    def make() -> tuple[WorkQueue[ObjectKey], ReconcileLoop]:
+        queue = _queue(controller, parts)
+        return queue, _loop(controller, parts, queue, report)
+
+    def declare(watch: Watch) -> Declaration:
+        return parts.cache.declare(
+            watch.kind,
+            labels=watch.labels,
+            fields=watch.fields,
+            metadata_only=watch.metadata_only,
+            optional=watch.optional,
+        )
+
+    def handler(queue: WorkQueue[ObjectKey], watch: Watch) -> Handler:
+        resource_type = resource_type_of(watch.kind)
+        return enqueue_handler(
+            queue,
+            resource_type,
+            watch.enqueue,
+            (*controller.event_filters, *watch.predicates),
+            low_priority=controller.low_priority,
+            filtered=parts.metrics.event_filter(controller.name, resource_type),
+        )
+
+    poll = None
+    if controller.poll_every_seconds is not None:
+        poll = Poll(
+            primary, controller.poll_every_seconds, parts.random, priority=controller.low_priority
+        )
+    return RunningController(
+        controller.name,
+        make=make,
+        primary=primary,
+        watches=controller.watches,
+        declare=declare,
+        handler=handler,
+        channels=controller.channels,
+        poll=poll,
+        cache_sync_timeout_seconds=controller.cache_sync_timeout_seconds,
+        needs_leadership=controller.needs_leadership,
+    )
+
+
+def _queue(controller: Controller, parts: ControllerParts) -> WorkQueue[ObjectKey]:
+    return WorkQueue(
         rate_limiter=controller.rate_limiter(parts.random),
         clock=parts.clock,
         observer=parts.metrics.queue(controller.name),
         ageing_seconds=controller.ageing_seconds,
     )
 
-    def watch(wanted: Watch) -> Declaration:
-        declaration = parts.cache.declare(
-            wanted.kind,
-            labels=wanted.labels,
-            fields=wanted.fields,
-            metadata_only=wanted.metadata_only,
-            optional=wanted.optional,
-        )
-        predicates = (*controller.event_filters, *wanted.predicates)
-        resource_type = resource_type_of(wanted.kind)
-        handler = enqueue_handler(
-            queue,
-            resource_type,
-            wanted.enqueue,
-            predicates,
-            low_priority=controller.low_priority,
-            filtered=parts.metrics.event_filter(controller.name, resource_type),
-        )
-        declaration.add_handler(handler)
-        return declaration
 
-    primary = parts.cache.declare(
-        controller.resource_type,
-        indexes=controller.indexes,
-        optional=controller.watches[0].optional,
-    )
-    loop = ReconcileLoop(
+def _loop(
+    controller: Controller,
+    parts: ControllerParts,
+    queue: WorkQueue[ObjectKey],
+    report: PanicReport,
+) -> ReconcileLoop:
+    errors = ErrorPolicy(controller.on_error, panic_limit=controller.panic_limit, report=report)
+    return ReconcileLoop(
         name=controller.name,
         kind=controller.resource_type.kind,
         reconciler=_reconciler(controller, parts),
         queue=queue,
-        errors=ErrorPolicy(
-            controller.on_error,
-            panic_limit=controller.panic_limit,
-            report=_panic_report(controller, primary, parts.events),
-        ),
+        errors=errors,
         concerns=lambda key: (
             bool(key.cluster) or parts.cache.covers(controller.resource_type, key.namespace)
         ),
@@ -94,24 +124,6 @@ def build(controller: Controller, parts: ControllerParts) -> RunningController:
         metrics=parts.metrics.controller(controller.name, controller.max_concurrent_reconciles),
         clock=parts.clock,
         random=parts.random,
-    )
-    for channel in controller.channels:
-        channel.attach(queue)
-    poll = None
-    if controller.poll_every_seconds is not None:
-        poll = Poll(
-            primary, controller.poll_every_seconds, parts.random, priority=controller.low_priority
-        )
-    return RunningController(
-        controller.name,
-        loop=loop,
-        queue=queue,
-        declarations=[primary, *(watch(wanted) for wanted in controller.watches)],
-        watch=watch,
-        channels=controller.channels,
-        poll=poll,
-        cache_sync_timeout_seconds=controller.cache_sync_timeout_seconds,
-        needs_leadership=controller.needs_leadership,
     )
 
 

@@ -65,6 +65,14 @@ class Declaration:
         for cache, registrations in self._held.values():
             registrations.append(cache.informer.add_handler(handler))
 
+    def replace_handler(self, handler: Handler) -> None:
+        """Call this handler alone from now on, and for what is there already."""
+        for _, registrations in self._held.values():
+            while registrations:
+                registrations.pop().remove()
+        self._handlers.clear()
+        self.add_handler(handler)
+
     def close(self) -> None:
         """Need it no more: handlers hear nothing further. May be repeated."""
         if not self.is_closed:

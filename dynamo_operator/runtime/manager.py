@@ -197,7 +197,7 @@ class Manager:
         self._others = _RunnableGroup(self._failures)
         self._term_events = _RunnableGroup(self._failures)
         self._leader_bound = _RunnableGroup(self._failures, self._has_lost)
-        self._kept: list[tuple[Controller | Runnable, Runnable]] = []
+        self._kept: list[Runnable] = []
         self._term_is_lost = False
         self._controllers: dict[str, RunningController] = {}
         self._state = _State.NEW
@@ -333,17 +333,15 @@ class Manager:
                 "give it another with name="
             )
         running = self._build(controller)
-        self._add_runnable(running, controller)
+        self._add_runnable(running)
         return running
 
-    def _add_runnable(
-        self, runnable: Runnable, declared: Controller | Runnable | None = None
-    ) -> None:
+    def _add_runnable(self, runnable: Runnable) -> None:
         if not getattr(runnable, "needs_leadership", True):
             self._others.add(runnable)
             return
         if self._competes_again:
-            self._kept.append((declared or runnable, runnable))
+            self._kept.append(runnable)
         if not self._term_is_lost:  # else it is for the next one
             self._leader_bound.add(runnable)
 
@@ -400,7 +398,7 @@ class Manager:
                 if not self._competes_again:
                     lease = self._elector.election.key
                     raise LeadershipLostError(f"the lease {lease} was lost: {reason}")
-                await self._prepare_term()
+                self._prepare_term()
 
     async def _serve_term(self, elector: LeaderElector) -> str:
         """Run what is leader-bound until the Lease is lost; return why it was."""
@@ -424,12 +422,6 @@ class Manager:
     def _abandon(self) -> None:
         """Cancel leader-bound work, and what controllers reconcile with it."""
         self._term_is_lost = True
-        # Whoever has ended by now was stopped for good.
-        self._kept = [
-            (declared, runnable)
-            for declared, runnable in self._kept
-            if not (isinstance(runnable, RunningController) and runnable.is_stopped)
-        ]
         lost = self._leader_bound  # the next term has another group
         if lost.cancel():
             asyncio.get_running_loop().call_later(_AT_ONCE_SECONDS, self._abandon_again, lost)
@@ -440,19 +432,17 @@ class Manager:
             _log.info("work of a lost term is being cancelled", runnables=running)
             asyncio.get_running_loop().call_later(_INSIST_SECONDS, self._abandon_again, lost)
 
-    async def _prepare_term(self) -> None:
+    def _prepare_term(self) -> None:
         """Make what is leader-bound anew, so that controllers queue all that is there once more."""
-        ended, self._kept = self._kept, []
+        kept, self._kept = self._kept, []
         self._term_is_lost = False
         self._leader_bound = _RunnableGroup(self._failures, self._has_lost)
-        for declared, runnable in ended:
-            if isinstance(declared, Controller):
-                self._add_runnable(self._build(declared), declared)
-            else:
-                self._add_runnable(runnable)
-        for _, runnable in ended:
+        for runnable in kept:
             if isinstance(runnable, RunningController):
-                await runnable.stop()
+                if runnable.is_stopping:
+                    continue
+                runnable.renew()
+            self._add_runnable(runnable)
 
     @property
     def _competes_again(self) -> bool:

@@ -14,6 +14,7 @@ from dynamo_operator.runtime.sources import Source, Watch
 from dynamo_operator.runtime.type_cache import TypeCache
 from informers.clock import Random
 from informers.objects import ObjectKey
+from informers.shared_informer import Handler
 from informers.work_queue import Priority, Trigger, WorkQueue
 
 _POLL_JITTER: Final = 0.1
@@ -46,43 +47,49 @@ class Poll:
 
 
 class RunningController:
-    """What `Manager.add` makes of a Controller: a Runnable that runs once, and the handle on it."""
+    """What `Manager.add` makes of a Controller: a Runnable, and the handle on it.
+
+    It runs once in each term of a leader that competes again; the handle stays the same.
+    """
 
     def __init__(
         self,
         name: str,
         *,
-        loop: ReconcileLoop,
-        queue: WorkQueue[ObjectKey],
-        declarations: Sequence[Declaration],
-        watch: Callable[[Watch], Declaration],
+        make: Callable[[], tuple[WorkQueue[ObjectKey], ReconcileLoop]],
+        primary: Declaration,
+        watches: Iterable[Watch],
+        declare: Callable[[Watch], Declaration],
+        handler: Callable[[WorkQueue[ObjectKey], Watch], Handler],
         channels: Sequence[Source],
         poll: Poll | None,
         cache_sync_timeout_seconds: float,
         needs_leadership: bool,
     ) -> None:
-        self.name = name
-        self.needs_leadership = needs_leadership
-        self.queue = queue
-        self._loop = loop
-        self._declarations = list(declarations)
-        self._watch = watch
+        self.name: str = name
+        self.needs_leadership: bool = needs_leadership
+        self._make = make
+        self._primary = primary
+        self._declare = declare
+        self._handler = handler
         self._channels = channels
         self._poll = poll
         self._cache_sync_timeout = cache_sync_timeout_seconds
+        self._watches = [(watch, declare(watch)) for watch in watches]
+        self._is_stopping = False
         self._task: asyncio.Task[object] | None = None
         self._ended = asyncio.Event()
-        self._is_stopped = False
+        self._begin()
 
     @property
     def is_stopping(self) -> bool:
         """Whether it was asked to stop."""
-        return self._is_stopped
+        return self._is_stopping
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it does not run any more, and never will again."""
-        return self._ended.is_set()
+        """Whether it was stopped: it does not run any more, and never will again."""
+        return self._is_stopping and self._ended.is_set()
 
     async def run(self) -> None:
         """Reconcile until cancelled or stopped.
@@ -93,7 +100,7 @@ class RunningController:
         """
         if self._task is not None:
             raise RuntimeError(f"controller {self.name!r}: was started already")
-        if self._is_stopped:
+        if self._is_stopping:
             return
         self._task = asyncio.current_task()
         try:
@@ -119,12 +126,27 @@ class RunningController:
         Raises:
             RuntimeError: the controller is stopped.
         """
-        if self._is_stopped or self.is_stopped:
+        if self._is_stopping:
             raise RuntimeError(f"controller {self.name!r}: is stopped")
-        self._declarations = [d for d in self._declarations if not d.is_closed]
-        declaration = self._watch(watch)
-        self._declarations.append(declaration)
+        declaration = self._declare(watch)
+        declaration.replace_handler(self._handler(self.queue, watch))
+        self._watches = [*self._open_watches(), (watch, declaration)]
         return declaration
+
+    def renew(self) -> None:
+        """Make it run again, after it was cancelled; everything that is there is queued once more.
+
+        For one that has not run yet there is nothing to do.
+
+        Raises:
+            RuntimeError: it runs, or is stopped.
+        """
+        if self._task is None and not self._is_stopping:
+            return
+        if self._is_stopping or not self._ended.is_set():
+            raise RuntimeError(f"controller {self.name!r}: runs, or is stopped")
+        self._watches = self._open_watches()
+        self._begin()
 
     async def stop(self) -> None:
         """Stop: take no new key, finish what is being reconciled, then need no cache any more.
@@ -132,13 +154,13 @@ class RunningController:
         Its name is free again afterwards, and informers that nobody else needs stop. Not for use
         by its own reconciler, which would wait for itself. May be repeated.
         """
-        self._is_stopped = True
+        self._is_stopping = True
         if self._task is None:
             self._end()
         else:
             self._task.cancel()
             await self._ended.wait()
-        for declaration in self._declarations:
+        for declaration in self._declarations():
             declaration.close()
 
     async def wait_synced(self) -> None:
@@ -149,18 +171,28 @@ class RunningController:
         """
         try:
             async with asyncio.timeout(self._cache_sync_timeout):
-                for declaration in tuple(self._declarations):
+                for declaration in self._declarations():
                     if not declaration.is_closed:
                         await declaration.wait_synced()
                 for channel in self._channels:
                     await channel.wait_synced()
         except TimeoutError:
-            missing = {reason for d in self._declarations for reason in d.why_unsynced()}
+            missing = {reason for d in self._declarations() for reason in d.why_unsynced()}
             details = "; ".join(sorted(missing)) or "a source did not send what it knows"
             raise CacheSyncError(
                 f"controller {self.name!r}: caches not synced after "
                 f"{self._cache_sync_timeout:g} s: {details}"
             ) from None
+
+    def _begin(self) -> None:
+        self.queue: WorkQueue[ObjectKey]
+        self.queue, self._loop = self._make()
+        self._task = None
+        self._ended = asyncio.Event()
+        for channel in self._channels:
+            channel.attach(self.queue)
+        for watch, declaration in self._watches:
+            declaration.replace_handler(self._handler(self.queue, watch))
 
     def _end(self) -> None:
         # The informers go on: others that still stop may read what only this one declared.
@@ -169,3 +201,9 @@ class RunningController:
             for channel in self._channels:
                 channel.detach(self.queue)
         self._ended.set()
+
+    def _declarations(self) -> list[Declaration]:
+        return [self._primary, *(declaration for _, declaration in self._watches)]
+
+    def _open_watches(self) -> list[tuple[Watch, Declaration]]:
+        return [(watch, d) for watch, d in self._watches if not d.is_closed]

@@ -8,12 +8,13 @@ from datetime import timedelta
 import pytest
 
 from dynamo_operator.apiserver.messages import ADMIN, Request
-from dynamo_operator.runtime.builtin_kinds import ConfigMap, Event
+from dynamo_operator.runtime.builtin_kinds import ConfigMap, Event, Secret
 from dynamo_operator.runtime.client.errors import NotLeadingError
 from dynamo_operator.runtime.controller import Controller
+from dynamo_operator.runtime.enqueue import by_label
 from dynamo_operator.runtime.leader_election import LeadershipLostError
 from dynamo_operator.runtime.reconciler import Result
-from dynamo_operator.runtime.sources import Channel
+from dynamo_operator.runtime.sources import Channel, Watch
 from dynamo_operator.testing.virtual_time import START
 from informers.objects import ObjectKey
 from tests.dynamo_operator.runtime.elections import (
@@ -338,6 +339,64 @@ async def test_a_term_is_followed_by_another_in_which_everything_is_reconciled_a
 
     assert a.failure is None
     assert await holder(cluster) == ""
+
+
+async def test_a_handle_and_its_watches_outlive_a_term(cluster):
+    await make_items(cluster, 1)
+    secret = Secret.new("s", namespace="default", labels={"for": "item-1"})
+    await cluster.client.create(secret)
+
+    async def term_after_a_loss():
+        stop_renewals(a)
+        await asyncio.sleep(20)
+        recover(a)
+        await a.manager.wait_elected()
+        await asyncio.sleep(5)
+        begun = len(a.reconciler.begun)
+        await cluster.client.patch(Secret, secret.key, {"data": {"t": ""}})
+        await asyncio.sleep(5)
+        return len(a.reconciler.begun) - begun
+
+    async with Controlling(cluster, on_lost="campaign").running() as a:
+        await a.manager.wait_elected()
+        (handle,) = a.manager._controllers.values()
+        watch = handle.watch(Watch(Secret, enqueue=by_label("for")))
+
+        assert await term_after_a_loss() == 1
+        watch.close()
+        assert await term_after_a_loss() == 0
+        await handle.stop()
+        await make_items(cluster, 2)
+        assert await term_after_a_loss() == 0
+        assert "item-2" not in {name for _, name in a.reconciler.begun}
+
+    assert a.failure is None
+
+
+async def test_a_controller_added_between_terms_runs_in_the_next_one(cluster):
+    await make_items(cluster, 1)
+    begun = []
+
+    class Begins:
+        async def reconcile(self, key):
+            begun.append(key.name)
+            return Result.done()
+
+    async with Controlling(cluster, on_lost="campaign").running() as a:
+        await a.manager.wait_elected()
+        stop_renewals(a)
+        await asyncio.sleep(20)
+        predicates = [lambda event: event.object.key.name.startswith("item")]
+        a.manager.add(
+            Controller(ConfigMap, reconciler=Begins(), name="late", predicates=predicates)
+        )
+        await asyncio.sleep(5)
+        assert begun == []
+        recover(a)
+        await a.manager.wait_elected()
+        await asyncio.sleep(1)
+
+    assert set(begun) == {"item-1"}
 
 
 async def test_terms_leave_nothing_behind(cluster):
