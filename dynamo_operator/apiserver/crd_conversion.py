@@ -18,7 +18,7 @@ from dynamo_operator.apiserver.webhook_client import (
 )
 
 _TIMEOUT_SECONDS: Final = 30.0
-_REMEMBERED: Final = 50_000
+_REMEMBERED: Final = 10_000
 _OWN_METADATA: Final = ("labels", "annotations")
 """What a conversion may change in metadata."""
 _IDENTITY: Final = {"name": "name", "namespace": "namespace", "uid": "UID"}
@@ -31,6 +31,7 @@ class WebhookConversion:
         definition: the CustomResourceDefinition.
         webhooks: calls the webhook.
         decoders: prune and default an object, by the apiVersion that it is in.
+        remembered: how many objects it remembers, or twice the largest list if that is more.
     """
 
     def __init__(
@@ -38,6 +39,8 @@ class WebhookConversion:
         definition: Object,
         webhooks: Webhooks,
         decoders: Mapping[str, Callable[[Object], Object]],
+        *,
+        remembered: int = _REMEMBERED,
     ) -> None:
         spec = definition["spec"]
         webhook = spec["conversion"]["webhook"]
@@ -46,6 +49,7 @@ class WebhookConversion:
         self._versions = webhook.get("conversionReviewVersions") or ["v1"]
         self._webhooks = webhooks
         self._decoders = decoders
+        self._remembered = remembered
         self._known: OrderedDict[tuple[str, bytes], Object] = OrderedDict()
 
     def convert(self, obj: Object, api_version: str) -> Object:
@@ -69,6 +73,7 @@ class WebhookConversion:
             Unanswered: there are such objects.
         """
         others = [obj for obj in objects if obj["apiVersion"] != api_version]
+        self._remembered = max(self._remembered, 2 * len(others))
         unknown = [obj for obj in others if (api_version, to_json(obj)) not in self._known]
         if not unknown:
             return
@@ -77,7 +82,7 @@ class WebhookConversion:
             converted = await self._ask(unknown, api_version)
             for obj, result in zip(unknown, converted, strict=True):
                 self._known[api_version, to_json(obj)] = result
-            while len(self._known) > max(_REMEMBERED, len(unknown)):
+            while len(self._known) > self._remembered:
                 self._known.popitem(last=False)
 
         raise Unanswered([ask])

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from dynamo_operator.apiserver.crd_conversion import WebhookConversion
 from dynamo_operator.apiserver.messages import Response
+from dynamo_operator.apiserver.remote import Unanswered
 from tests.dynamo_operator.apiserver.api import CRDS, Api
 from tests.dynamo_operator.apiserver.scripted_webhooks import (
     VALIDATING,
@@ -377,3 +379,27 @@ async def test_readers_at_once_do_not_wait_for_one_another(gadgets):
         tasks = [group.create_task(gadgets.api.get(f"{OLD}/a")) for _ in range(2)]
 
     assert [task.result().status for task in tasks] == [200, 200]
+
+
+async def test_a_list_longer_than_what_is_remembered_is_converted_all_the_same(gadgets):
+    objects = [old(f"g{n}", f"{n}mm", namespace="default") for n in range(8)]
+    conversion = WebhookConversion(
+        gadget_crd(WEBHOOK), gadgets.api.server.webhooks, {}, remembered=2
+    )
+
+    async def all_known(count):
+        asked = 0
+        while True:
+            try:
+                conversion.prefetch(objects[:count], "lab.test/v1")
+            except Unanswered as unanswered:
+                asked += 1
+                await unanswered.ask()
+            else:
+                return asked
+
+    asked = [await all_known(count) for count in (1, 5, 5, 8, 1)]
+
+    assert asked == [1, 1, 0, 1, 0]
+    converted_one = conversion.convert(objects[7], "lab.test/v1")
+    assert converted_one["spec"]["size"]["number"] == 7
