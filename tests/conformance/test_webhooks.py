@@ -4,6 +4,7 @@ The servers reach them over TLS on the loopback interface; the certificate is se
 because the manager writes its authority into the configurations.
 """
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from dynamo_operator.runtime.builtin_kinds import (
     ClusterRoleBinding,
     ConfigMap,
     CustomResourceDefinition,
+    Deployment,
     MutatingWebhookConfiguration,
     Namespace,
     Role,
@@ -26,7 +28,7 @@ from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.client.errors import ApiError, ForbiddenError, InvalidError
 from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.models import KubeModel
-from dynamo_operator.runtime.webhooks.admission import DeniedError
+from dynamo_operator.runtime.webhooks.admission import Admission, DeniedError, Handler, Verdict
 from dynamo_operator.runtime.webhooks.certificates import (
     SecretCertificate,
     configuration_permissions,
@@ -60,6 +62,18 @@ CONFIGURATIONS: dict[str, Any] = {
 }
 SEEN: list[tuple[str, bool, bool]] = []
 """Operation, dry run, and whether it was requested in the version that was judged."""
+
+
+REVIEWS: list[tuple[str, Admission]] = []
+"""What the raw handlers were asked."""
+
+
+def noting(phase: str) -> Handler:
+    async def note(admission: Admission) -> Verdict:
+        REVIEWS.append((phase, admission))
+        return Verdict.allow()
+
+    return note
 
 
 def painted(gadget: Gadget, admission: Any) -> Gadget:
@@ -135,7 +149,11 @@ async def stage(cluster: Any) -> AsyncIterator[Stage]:
                           "!has(object.metadata.labels) || !('spared' in object.metadata.labels)"},
     )  # fmt: skip
     webhooks = Webhooks(
-        [webhook], conversions=[CONVERSION], certificate=certificate, address="127.0.0.1:0"
+        [webhook],
+        handlers={"/note-mutating": noting("mutating"), "/note-validating": noting("validating")},
+        conversions=[CONVERSION],
+        certificate=certificate,
+        address="127.0.0.1:0",
     )
     manager = Manager(client, clock=cluster.clock, random=cluster.random)
     manager.add(webhooks)
@@ -146,6 +164,8 @@ async def stage(cluster: Any) -> AsyncIterator[Stage]:
             mutating_configuration(NAME, [webhook], endpoint),
             validating_configuration(NAME, [webhook], endpoint),
         ):
+            phase = "mutating" if made["kind"].startswith("Mutating") else "validating"
+            made["webhooks"].append(noted(made["webhooks"][0], f"{endpoint.url}/note-{phase}"))
             kind = (
                 MutatingWebhookConfiguration
                 if made["kind"].startswith("Mutating")
@@ -163,6 +183,24 @@ async def stage(cluster: Any) -> AsyncIterator[Stage]:
                 await client.delete(granted, ObjectKey("", NAME))
             await client.delete(CustomResourceDefinition, ObjectKey("", "gadgets.lab.test"))
             await client.delete(Namespace, namespace.key)
+
+
+def noted(webhook: dict[str, Any], url: str) -> dict[str, Any]:
+    """Return a webhook that is shown the same namespaces' ConfigMaps and scales."""
+    rule = {
+        "apiGroups": ["", "apps"],
+        "apiVersions": ["v1"],
+        "operations": ["*"],
+        "resources": ["configmaps", "deployments/scale", "pods/eviction"],
+    }
+    return {
+        "name": "note.lab.test",
+        "clientConfig": {"url": url},
+        "rules": [rule],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "namespaceSelector": webhook["namespaceSelector"],
+    }
 
 
 async def entitled(cluster: Any) -> Client:
@@ -364,6 +402,72 @@ async def test_the_certificate_does_nothing_that_its_permissions_do_not_name(sta
     ]
 
     assert refused == []
+
+
+async def test_every_verb_is_shown_alike(stage):
+    client, path = stage.client, f"/api/v1/namespaces/{stage.namespace}/configmaps"
+    REVIEWS.clear()
+    made = await client.request(
+        "POST", path, query=[("fieldManager", "me")],
+        body=b'{"metadata":{"generateName":"g-","labels":{"noted":"yes"}},"data":{"a":"1"}}',
+    )  # fmt: skip
+    name = json.loads(made.body)["metadata"]["name"]
+    key = ObjectKey(stage.namespace, name)
+    await client.patch(ConfigMap, key, {"data": {"a": "2"}})
+    applied = ConfigMap.new(name, namespace=stage.namespace, data={"b": "3"})
+    await client.apply(applied, dry_run=True)
+    body = b'{"gracePeriodSeconds":3}'
+    await client.request("DELETE", path, query=[("labelSelector", "noted=yes")], body=body)
+
+    shown = [
+        (
+            phase,
+            review.operation,
+            review.name == name,
+            (review.object or {}).get("data"),
+            (review.old_object or {}).get("data"),
+            (review.options or {}).get("kind"),
+            review.dry_run,
+        )
+        for phase, review in REVIEWS
+    ]
+    one, two, three = {"a": "1"}, {"a": "2"}, {"a": "2", "b": "3"}
+    assert shown == [
+        ("mutating", "CREATE", False, one, None, "CreateOptions", False),
+        ("validating", "CREATE", True, one, None, "CreateOptions", False),
+        ("mutating", "UPDATE", True, two, one, "UpdateOptions", False),
+        ("validating", "UPDATE", True, two, one, "UpdateOptions", False),
+        ("mutating", "UPDATE", True, three, two, "UpdateOptions", True),
+        ("validating", "UPDATE", True, three, two, "UpdateOptions", True),
+        ("mutating", "DELETE", False, None, two, "DeleteOptions", False),
+        ("validating", "DELETE", False, None, two, "DeleteOptions", False),
+    ]
+    first, last = REVIEWS[0][1], REVIEWS[-1][1]
+    assert (first.options or {})["fieldManager"] == "me"
+    assert (last.options or {})["gracePeriodSeconds"] == 3
+    assert first.requester.name == "admin"
+    created = (first.object or {})["metadata"]
+    assert "uid" not in created
+    assert "name" not in created
+
+
+async def test_a_scale_is_shown_as_a_scale(stage):
+    labels = {"app": "scaled"}
+    container = {"name": "main", "image": "registry.test/none"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    made = await stage.client.create(Deployment.new("scaled", namespace=stage.namespace, spec=spec))
+    REVIEWS.clear()
+
+    await stage.client.patch(Deployment, made.key, {"spec": {"replicas": 1}}, subresource="scale")
+
+    assert [phase for phase, _ in REVIEWS] == ["mutating", "validating"]
+    for _, review in REVIEWS:
+        assert (review.kind.kind, review.resource.resource) == ("Scale", "deployments")
+        assert (review.operation, review.name) == ("UPDATE", "scaled")
+        assert (review.subresource, review.requested_subresource) == ("scale", "scale")
+        assert (review.object or {})["spec"] == {"replicas": 1}
+    await stage.client.delete(Deployment, made.key)
 
 
 async def test_a_bundle_that_is_lost_is_written_again(stage):
