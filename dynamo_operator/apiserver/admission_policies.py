@@ -141,14 +141,15 @@ class _Evaluation:
     ) -> Iterator[_Failure]:
         """Yield the validations that do not hold."""
         compiler = PolicyCompiler.of(spec)
-        variables["variables"] = _composed(spec.get("variables") or (), variables, compiler)
+        composed = _Composed.of(spec.get("variables") or (), variables, compiler)
+        variables["variables"] = composed.values
         for index, validation in enumerate(spec.get("validations") or ()):
             expression = validation["expression"]
             try:
                 if compiler.validation(expression).evaluate(variables) is True:
                     continue
             except ExpressionError as error:
-                text = f"expression '{expression}' resulted in error: {error}"
+                text = f"expression '{expression}' resulted in error: {composed.blamed(error)}"
                 yield from self.error(text, index)
                 continue
             message = _message(validation, variables, compiler)
@@ -171,22 +172,35 @@ class _Evaluation:
         return _Failure(self.policy, self.binding, message, self.actions, reason, index)
 
 
-def _composed(
-    definitions: Sequence[Mapping[str, Any]],
-    variables: Mapping[str, Any],
-    compiler: PolicyCompiler,
-) -> dict[str, Any]:
-    """Return the policy's variables; one that cannot be evaluated fails whoever reads it."""
-    composed: dict[str, Any] = {}
-    for definition in definitions:
-        try:
-            value = compiler.variable(definition["expression"]).evaluate(
-                {**variables, "variables": composed}
-            )
-        except ExpressionError:
-            continue
-        composed[definition["name"]] = value
-    return composed
+@dataclass(frozen=True, slots=True)
+class _Composed:
+    """A policy's variables; one that cannot be evaluated fails whatever reads it."""
+
+    values: dict[str, Any]
+    failures: dict[str, ExpressionError]
+
+    @classmethod
+    def of(
+        cls,
+        definitions: Sequence[Mapping[str, Any]],
+        variables: Mapping[str, Any],
+        compiler: PolicyCompiler,
+    ) -> _Composed:
+        composed = cls({}, {})
+        for definition in definitions:
+            name, known = definition["name"], {**variables, "variables": composed.values}
+            try:
+                composed.values[name] = compiler.variable(definition["expression"]).evaluate(known)
+            except ExpressionError as error:
+                composed.failures[name] = error
+        return composed
+
+    def blamed(self, error: ExpressionError) -> str:
+        """Return what an error comes from: a variable that is missing for a reason."""
+        for name, failure in self.failures.items():
+            if str(error) == f"no such key: {name}":
+                return f'composited variable "{name}" fails to evaluate: {failure}'
+        return str(error)
 
 
 def _message(
