@@ -109,12 +109,14 @@ class Store:
 
     def _put(self, key: ObjectKey, old: CachedObject | None, obj: CachedObject) -> None:
         contents = self._contents
-        contents.objects[key] = obj
         contents.data_bytes += len(obj.data)
         if old is None:
             contents.sorted_keys = None
         else:
             contents.data_bytes -= len(old.data)
+            # The key is in memory once, however often the object changes.
+            obj = CachedObject._make((old.key, *obj[1:]))
+        contents.objects[key] = obj
         for table in contents.indexes.values():
             table.move(key, old, obj)
 

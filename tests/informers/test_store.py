@@ -135,6 +135,18 @@ def test_an_index_may_have_any_number_of_values():
     assert [o.key.name for o in store.lister.by_index(by_letters, "c")] == ["bc"]
 
 
+def test_a_key_is_in_memory_once_however_often_its_object_changes():
+    store = Store([BY_NAMESPACE])
+    first = added("a", 1)
+    store.apply(first)
+    store.apply(modified("a", 2))
+    store.replace([widget("a", 3)], "3")
+
+    (held,) = store.lister.list()
+    assert held == widget("a", 3)
+    assert held.key is first.object.key
+
+
 def test_an_index_by_key_is_asked_only_when_an_object_comes():
     asked = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from sys import intern
 from types import MappingProxyType
 from typing import Any, cast, overload
 
@@ -282,7 +283,7 @@ def _cached(raw: msgspec.Raw | bytes, keep_data: bool, kinds: Container[str] = (
     meta = wire.metadata or _WireMeta()
     # By position, as names cost as much again.
     return CachedObject(
-        ObjectKey(meta.namespace or "", meta.name or ""),
+        ObjectKey(intern(meta.namespace or ""), meta.name or ""),  # one text for all in a namespace
         meta.uid or "",
         meta.resourceVersion or "",
         meta.generation or 0,
