@@ -516,11 +516,12 @@ class Manager:
             raise ManagerStateError(f"manager {self.name!r}: is {self._state.value}")
         if any(webhooks.has_conversions for webhooks in self._webhooks):
             return  # the Service must send conversions here, or the caches may never fill
+        if self._synced.is_set():
+            return  # what is declared later, or comes with a namespace, takes nobody's traffic away
         unsynced = self.cache.unsynced()
         if unsynced:
             raise UnhealthyError("; ".join(unsynced))
-        if not self._synced.is_set():
-            raise ManagerStateError(f"manager {self.name!r}: is starting")
+        raise ManagerStateError(f"manager {self.name!r}: is starting")
 
 
 class _Failures:

@@ -6,8 +6,10 @@ import pytest
 
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Secret
 from dynamo_operator.runtime.cache import NotCachedError
+from dynamo_operator.runtime.client.http import HttpRequest
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.enqueue import by_label
+from dynamo_operator.runtime.http_server import HttpServer
 from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.runtime.sources import Watch
@@ -276,3 +278,20 @@ async def test_what_an_informer_held_counts_no_more_when_it_is_gone(cluster):
         assert sizes(manager) == ['"} 1.0', '[l=1]"} 1.0']
         some.close()
         assert sizes(manager) == ['"} 1.0', '[l=1]"} 0.0']
+
+
+async def test_what_is_declared_after_the_start_takes_readiness_away_from_nobody(cluster):
+    transport, server = HeldWatches(cluster, "configmaps"), HttpServer("127.0.0.1:0")
+
+    async def readiness():
+        return (await server.handle(HttpRequest("GET", "/readyz", (), {}))).status
+
+    async with cluster.manager(client=transport.client) as manager:
+        manager.readyz.mount(server)
+        transport.hold()
+        declaration = manager.cache.declare(ConfigMap)
+        await asyncio.sleep(10)
+        assert not declaration.is_synced
+        assert await readiness() == 200
+        transport.release()
+    assert await readiness() == 500
