@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -133,7 +133,8 @@ class Webhooks:
                     self._server.dial_host, self._server.port, ssl=trust
                 )
                 writer.close()
-                await writer.wait_closed()
+                with suppress(OSError):  # a server that wants client certificates ends it first
+                    await writer.wait_closed()
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             raise WebhookServerError(f"webhooks: {error or 'no answer'}") from error
 

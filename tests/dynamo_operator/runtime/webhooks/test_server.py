@@ -224,6 +224,7 @@ async def test_clients_without_a_certificate_are_turned_away_where_one_is_requir
     )
     body = json.dumps(review("CREATE", widget())).encode()
     async with webhooks:
+        await webhooks.check()
         known, _ = await send(
             webhooks, authority, VALIDATE, body, clients.issue_cert("api.server.test")
         )
