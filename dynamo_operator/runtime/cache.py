@@ -413,6 +413,11 @@ class Cache:
             return
         for declaration in usable:
             await declaration.wait_synced()
+            if declaration.failure is not None:
+                raise NotCachedError(
+                    f"{resource_type} is not cached: {declaration.failure}; "
+                    "read with manager.uncached_reader"
+                )
         if namespace and not self.covers(resource_type, namespace):
             where = (
                 f"match {self._selected.scope.labels!r}"

@@ -7,7 +7,7 @@ import pytest
 import structlog
 
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, CustomResourceDefinition
-from dynamo_operator.runtime.cache import CacheSyncError
+from dynamo_operator.runtime.cache import CacheSyncError, NotCachedError
 from dynamo_operator.runtime.client.errors import ForbiddenError
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.enqueue import by_label
@@ -242,8 +242,10 @@ async def test_an_optional_kind_that_cannot_be_watched_is_off_and_disturbs_nobod
             Controller(Widget, reconciler=Recorder(), optional=True),
             Controller(ConfigMap, reconciler=recorder),
             client=Unwatchable(cluster).client,
-        ):
+        ) as manager:
             await asyncio.sleep(3600)
+            with pytest.raises(NotCachedError, match="does not support watch"):
+                await manager.reader.list(Widget)
 
     off = [line for line in logs if line["event"] == "optional type is off"]
     assert recorder.keys == ["default/c"]
