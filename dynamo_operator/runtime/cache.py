@@ -117,6 +117,8 @@ class Cache:
             can_do_without=self._can_do_without,
         )
         self._declarations: list[Declaration] = []
+        # Of optional types that are not held: they are defined, before their definition is seen.
+        self._early_writes: dict[ResourceType, list[Write]] = {}
         self._selected: Declaration | None = None
         if namespace_selector:
             self._selected = self.declare(Namespace, labels=namespace_selector, metadata_only=True)
@@ -245,6 +247,9 @@ class Cache:
         for cache in self._pool.of(written):
             if cache.scope.namespace in ("", write.key.namespace):
                 cache.wrote(write, owners)
+        optional = [d for d in self._declared(written) if d.optional and d.failure is None]
+        if any(not _is_defined(declaration) for declaration in optional):
+            self._early_writes.setdefault(written, []).append(write)
 
     def attribute_writes_to(self, owner: OwnerKey) -> None:
         """Let the writes that follow in this task count as caused by that object."""
@@ -306,6 +311,8 @@ class Cache:
         for namespace in wanted:
             if namespace not in declaration.namespaces:
                 self._hold(declaration, namespace)
+        if wanted:
+            self._early_writes.pop(declaration.scope.resource_type, None)
 
     def _wanted(self, declaration: Declaration) -> Collection[str]:
         if not _is_on(declaration):
@@ -333,6 +340,9 @@ class Cache:
     def _hold(self, declaration: Declaration, namespace: str) -> None:
         scope = declaration.scope.within(namespace)
         cache = self._pool.acquire(scope)
+        for write in self._early_writes.get(scope.resource_type, ()):
+            if namespace in ("", write.key.namespace):
+                cache.wrote(write, list(_owners(write)))
         try:
             declaration.hold(namespace, cache)
         except BaseException:
@@ -382,6 +392,20 @@ class Cache:
 
     # Reads
 
+    def _declared(self, resource_type: ResourceType) -> list[Declaration]:
+        return [d for d in self._declarations if d.scope.resource_type == resource_type]
+
+    async def _wait_defined(self, declaration: Declaration) -> None:
+        """Wait, bounded, for the definition of a type that was written to, so there must be one."""
+        try:
+            async with asyncio.timeout(self._own_write_timeout):
+                for cache in declaration.prerequisites[-1]:
+                    await cache.informer.wait_until(lambda _: _is_on(declaration))
+        except TimeoutError:
+            raise NotCachedError(
+                f"{declaration.scope}: was written to, but its definition was not seen yet"
+            ) from None
+
     def _holding(
         self, resource_type: ResourceType, namespace: str, *, metadata: bool
     ) -> list[TypeCache]:
@@ -405,7 +429,7 @@ class Cache:
         Raises:
             NotCachedError: it may well have.
         """
-        declared = [d for d in self._declarations if d.scope.resource_type == resource_type]
+        declared = self._declared(resource_type)
         usable = [d for d in declared if metadata or not d.scope.metadata_only]
         if not usable:
             raise NotCachedError(_how_to_declare(resource_type, only_metadata=bool(declared)))
@@ -413,6 +437,8 @@ class Cache:
             return
         for declaration in usable:
             await declaration.wait_synced()
+            if declaration.optional and resource_type in self._early_writes:
+                await self._wait_defined(declaration)
             if declaration.failure is not None:
                 raise NotCachedError(
                     f"{resource_type} is not cached: {declaration.failure}; "

@@ -272,3 +272,30 @@ def test_the_permission_for_a_definition_is_for_that_one_alone():
     )
     assert permission.names == ("widgets.lab.test",)
     assert permission.verbs == ("list", "watch")
+
+
+async def test_an_own_write_to_a_kind_that_was_just_defined_is_seen(cluster):
+    transport = HeldWatches(cluster, "customresourcedefinitions")
+    controller = Controller(Widget, reconciler=Recorder(), optional=True)
+    async with cluster.manager(controller, client=transport.client) as manager:
+        transport.hold()
+        await cluster.install(WIDGET_CRD)
+        made = await manager.client.create(widget("a"))
+        async with asyncio.TaskGroup() as group:
+            read = group.create_task(manager.reader.list(Widget))
+            await asyncio.sleep(2)
+            assert not read.done()
+            transport.release()
+
+        assert [w.uid for w in read.result()] == [made.uid]
+
+
+async def test_a_definition_that_is_not_seen_in_time_is_an_error_and_no_empty_list(cluster):
+    transport = HeldWatches(cluster, "customresourcedefinitions")
+    controller = Controller(Widget, reconciler=Recorder(), optional=True)
+    async with cluster.manager(controller, client=transport.client) as manager:
+        transport.hold()
+        await cluster.install(WIDGET_CRD)
+        await manager.client.create(widget("a"))
+        with pytest.raises(NotCachedError, match="its definition was not seen yet"):
+            await manager.reader.list(Widget)
