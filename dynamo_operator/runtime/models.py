@@ -90,7 +90,7 @@ class KubeModel(KubeStruct):
 
     api_version: str = ""
     kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta)
 
     @classmethod
     def new(
