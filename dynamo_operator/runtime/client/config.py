@@ -19,7 +19,6 @@ from dynamo_operator.runtime.client.errors import ConfigError
 from dynamo_operator.runtime.client.kubeconfig import Entry
 from dynamo_operator.runtime.client.proxies import proxy_for
 from dynamo_operator.runtime.client.tls import TlsConfig
-from dynamo_operator.runtime.client.user_credentials import user_credentials
 from informers.clock import Clock
 
 if TYPE_CHECKING:
@@ -231,6 +230,9 @@ def _credentials(
 ) -> Credentials:
     if selection.user is None:
         return StaticCredentials()
+    # Imported here: in a cluster there is neither a plugin to run nor an issuer to ask.
+    from dynamo_operator.runtime.client.user_credentials import user_credentials
+
     return user_credentials(selection.user, selection.cluster, environ=environ, clock=clock)
 
 
