@@ -1,6 +1,7 @@
 """What our client promises, on every API server."""
 
 import pytest
+from kubernetes_asyncio import client as generated
 
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Pod, Secret, ServiceAccount
 from dynamo_operator.runtime.client import (
@@ -130,3 +131,21 @@ async def test_a_merge_patch_with_a_lock_is_for_one_version(cluster, namespace):
         await client.patch(ConfigMap, before.key, locked)
 
     assert changed.data == {"k": "x"}
+
+
+async def test_the_generated_clients_calls_and_models_go_the_same_way(cluster, namespace):
+    metadata = generated.V1ObjectMeta(name="a", namespace=namespace)
+    created = await cluster.client.create(generated.V1ConfigMap(metadata=metadata, data={"k": "v"}))
+
+    async with cluster.client.api_client() as api:
+        core = generated.CoreV1Api(api)
+        found = await core.read_namespaced_config_map("a", namespace)
+        with pytest.raises(generated.ApiException) as refused:
+            await core.create_namespaced_config_map(
+                namespace, generated.V1ConfigMap(metadata=metadata)
+            )
+        listed = await core.list_namespaced_config_map(namespace, field_selector="metadata.name=a")
+
+    assert found.to_dict() == created.to_dict()
+    assert [item.metadata.uid for item in listed.items] == [created.metadata.uid]
+    assert (refused.value.status, "AlreadyExists" in str(refused.value.body)) == (409, True)
