@@ -8,8 +8,8 @@ comes. Every hour the editing pauses. Then, within a few minutes:
     - the leader has answered every edit;
     - no handler and no reconcile met a defect.
 
-Afterwards all history is forgotten, and what the process holds in memory is noted. When everything
-has stopped, no task is left and the event loop has nothing to complain of.
+Afterwards the server forgets its history and its audit log, and what the process holds in memory is
+noted. When everything has stopped, no task is left and the event loop has nothing to complain of.
 """
 
 from __future__ import annotations
@@ -228,6 +228,7 @@ class _World:
             await asyncio.sleep(5)
         self.report.counts["rests"] += 1
         await self._cluster.forget_history()
+        self._cluster.audit.entries.clear()
         gc.collect()
         self.report.resident_bytes.append(_resident_bytes())
         self._may_edit.set()
@@ -388,7 +389,7 @@ def told(report: CacheReport) -> str:
         {
             "virtual_hours": round(report.virtual_seconds / 3600, 2),
             **report.counts,
-            "resident_mib": [round(size / 2**20) for size in report.resident_bytes[-1:]],
+            "resident_mib": [round(size / 2**20) for size in report.resident_bytes],
             "growth": round(report.growth, 4),
         }
     )
