@@ -155,6 +155,8 @@ class Metrics:
             "host",
         )
 
+        self._client_series: dict[tuple[str, str, str], tuple[Callable[[], None], _Setter]] = {}
+
         informer = ("resource", "namespace")
         self.informer_objects: Gauge = gauge("informer_objects", "Objects held.", *informer)
         self.informer_bytes: Gauge = gauge("informer_bytes", "JSON bytes held.", *informer)
@@ -252,8 +254,16 @@ class Metrics:
 
     def request_answered(self, code: str, method: str, host: str, seconds: float) -> None:
         """Count one request to the API server; a client's request observer."""
-        self.client_requests.labels(code, method, host).inc()
-        self.client_duration.labels(method, host).observe(seconds)
+        series = self._client_series.get((code, method, host))
+        if series is None:
+            series = (
+                self.client_requests.labels(code, method, host).inc,
+                self.client_duration.labels(method, host).observe,
+            )
+            self._client_series[code, method, host] = series
+        count, observe = series
+        count()
+        observe(seconds)
 
     def event_dropped(self, reason: str) -> None:
         """Count an event that will not be sent."""

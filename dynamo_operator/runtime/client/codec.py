@@ -89,7 +89,7 @@ def decode(kind: type[M] | ResourceType, data: bytes) -> M | dict[str, Any]:
         value = {**identity, **value}
     if isinstance(kind, ResourceType):
         return value
-    if is_generated(kind):
+    if not issubclass(kind, KubeModel) and is_generated(kind):
         from dynamo_operator.runtime.client import kubernetes_asyncio_bridge as bridge
 
         return cast("M", bridge.decode(kind, encode(value)))
@@ -103,6 +103,10 @@ def resource_type_of(kind: type[Any] | ResourceType) -> ResourceType:
     """Return the resource type that a model class or a resource type stands for."""
     if isinstance(kind, ResourceType):
         return kind
+    # Asked first, as it is always there in a model of ours, and what is missing costs much more.
+    resource_type = getattr(kind, "resource_type", None)
+    if isinstance(resource_type, ResourceType):
+        return resource_type
     if is_generated(kind):
         from dynamo_operator.runtime.client import kubernetes_asyncio_bridge as bridge
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 from typing import Any
 
 import structlog
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from dynamo_operator.runtime import Controller, Manager, Result
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Pod
@@ -36,7 +37,7 @@ class Widget(KubeModel):
 
     resource_type = ResourceType("bench.test", "v1", "Widget", "widgets")
     spec: WidgetSpec
-    status: WidgetStatus = WidgetStatus()
+    status: WidgetStatus = Field(default_factory=WidgetStatus)
 
 
 class WidgetReconciler:
@@ -103,7 +104,10 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    structlog.configure(processors=[structlog.processors.JSONRenderer()])
+    structlog.configure(
+        processors=[structlog.contextvars.merge_contextvars, structlog.processors.JSONRenderer()],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),  # as zap's default is
+    )
     try:
         import uvloop
 
