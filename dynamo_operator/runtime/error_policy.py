@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from dynamo_operator.runtime.client.errors import (
+    ServerError,
+    TooManyRequestsError,
+    TransportError,
+    UnknownOutcomeError,
+)
 from dynamo_operator.runtime.defects import DEFECTS
 from dynamo_operator.runtime.reconciler import Result, TerminalError
 from informers.objects import ObjectKey
 
 PANIC_LIMIT: Final = 10
 PANIC_PAUSE_SECONDS: Final = 600.0
+OUTAGE_PAUSE_SECONDS: Final = 30.0
+
+# No answer, or none of substance: they say nothing of the key, and end without an event that would
+# bring it back.
+_OUTAGE = (TransportError, UnknownOutcomeError, ServerError, TooManyRequestsError)
 
 PanicReport = Callable[[ObjectKey, Exception, int], None]
 
@@ -21,6 +32,9 @@ class ErrorPolicy:
     A key whose reconciles end in defects only, `panic_limit` times in a row, is left alone for ten
     minutes at a time: growing delays are for what passes, and a mistake in the code does not. A
     change of what concerns the key still tries it at once.
+
+    While the API server is away the delay grows to half a minute only, so that all is well again
+    soon after it is back.
 
     Args:
         results: what follows errors of a class and its subclasses; the nearest class counts.
@@ -51,7 +65,8 @@ class ErrorPolicy:
         if self._panic_limit is not None and count >= self._panic_limit:
             self._report(key, error, count)
             return Result.requeue(after=PANIC_PAUSE_SECONDS)
-        return Result.backoff(str(error))
+        longest = OUTAGE_PAUSE_SECONDS if isinstance(error, _OUTAGE) else None
+        return Result.backoff(str(error), at_most=longest)
 
     def passed(self, key: ObjectKey) -> None:
         """Note that a reconcile of the key did not fail."""

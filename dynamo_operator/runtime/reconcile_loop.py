@@ -207,7 +207,13 @@ class ReconcileLoop:
     ) -> None:
         priority = item.priority if result.priority is None else result.priority
         if result.backoff_reason is not None:
-            self._queue.add(item.key, priority=priority, rate_limited=True, trigger=backoff)
+            self._queue.add(
+                item.key,
+                priority=priority,
+                after=result.requeue_after or 0.0,
+                rate_limited=True,
+                trigger=backoff,
+            )
             return
         self._queue.forget(item.key)
         after = result.requeue_after

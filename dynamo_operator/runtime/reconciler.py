@@ -24,7 +24,8 @@ class TerminalError(Exception):
 class Result:
     """What a reconcile decided.
 
-    Make one with `done`, `requeue` or `backoff`; failures are exceptions. A key that comes back has
+    Make one with `done`, `requeue` or `backoff`, whose words say more than the fields; failures are
+    exceptions. A key that comes back has
     the priority with which it was taken, unless `priority` says another.
     """
 
@@ -49,9 +50,17 @@ class Result:
         return cls(requeue_after=after, priority=priority)
 
     @classmethod
-    def backoff(cls, reason: str, *, priority: int | None = None) -> Self:
-        """Look again with this key's growing delay, without an error; `reason` goes to the log."""
-        return cls(backoff_reason=reason, priority=priority)
+    def backoff(
+        cls, reason: str, *, at_most: float | None = None, priority: int | None = None
+    ) -> Self:
+        """Look again with this key's growing delay, without an error; `reason` goes to the log.
+
+        Args:
+            reason: why there is more to do.
+            at_most: seconds (> 0) that the delay does not exceed.
+            priority: of the key then.
+        """
+        return cls(requeue_after=at_most, backoff_reason=reason, priority=priority)
 
 
 class Reconciler(Protocol):

@@ -1,9 +1,15 @@
 import asyncio
 import contextlib
+from itertools import pairwise
 
 import pytest
 import structlog
 
+from dynamo_operator.runtime.client.errors import (
+    ServerError,
+    TransportError,
+    UnknownOutcomeError,
+)
 from dynamo_operator.runtime.error_policy import ErrorPolicy, is_terminal
 from dynamo_operator.runtime.log_context import current_reconcile_id
 from dynamo_operator.runtime.metrics import Metrics
@@ -232,6 +238,30 @@ async def test_errors_of_a_class_are_followed_by_what_the_controller_says():
     assert bench.results() == {"error": 3}
     assert bench.value("controller_runtime_terminal_reconcile_errors_total") == 1
     assert bench.queue.retries(A) == 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [TransportError("refused"), UnknownOutcomeError("lost"), ServerError(503), ServerError(500)],
+)
+async def test_after_an_outage_of_any_length_keys_come_back_within_half_a_minute(error):
+    bench = Bench()
+    bench.script["a"] = [error] * 100
+
+    await run(bench, A, seconds=600)
+
+    times = [at for _, at in bench.calls]
+    assert 30 < len(times) < 40  # twice a minute, after the short delays of the beginning
+    assert max(later - earlier for earlier, later in pairwise(times)) < 30.01
+
+
+async def test_a_backoff_may_have_a_longest_delay():
+    bench = Bench()
+    bench.script["a"] = [Result.backoff("soon", at_most=0.02)] * 5
+
+    await run(bench, A, seconds=1)
+
+    assert bench.calls[-3:] == [("a", 0.035), ("a", 0.055), ("a", 0.075)]
 
 
 async def test_a_terminal_error_stays_terminal_whatever_its_class():
