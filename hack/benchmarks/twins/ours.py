@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import signal
+import sys
 from typing import Any
 
 import structlog
@@ -107,6 +108,7 @@ if __name__ == "__main__":
     structlog.configure(
         processors=[structlog.contextvars.merge_contextvars, structlog.processors.JSONRenderer()],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),  # as zap's default is
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     try:
         import uvloop
