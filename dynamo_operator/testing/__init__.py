@@ -10,18 +10,39 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dynamo_operator.testing.cluster import Cluster
+    from dynamo_operator.testing.faults import Answer, Cut, HalfAnswer, Hang, Pause, Point, delay
+    from dynamo_operator.testing.fixtures import cluster_fixture
     from dynamo_operator.testing.in_process_transport import InProcessTransport
     from dynamo_operator.testing.in_process_webhooks import NoCertificate
+    from dynamo_operator.testing.interceptor import Interceptor
     from dynamo_operator.testing.polling import eventually
 
-__all__ = ["Cluster", "InProcessTransport", "NoCertificate", "eventually"]
+__all__ = [
+    "Answer",
+    "Cluster",
+    "Cut",
+    "HalfAnswer",
+    "Hang",
+    "InProcessTransport",
+    "Interceptor",
+    "NoCertificate",
+    "Pause",
+    "Point",
+    "cluster_fixture",
+    "delay",
+    "eventually",
+]
 
-_MODULE_OF = {
-    "Cluster": "cluster",
-    "InProcessTransport": "in_process_transport",
-    "NoCertificate": "in_process_webhooks",
-    "eventually": "polling",
+_MODULES = {
+    "cluster": "Cluster",
+    "faults": "Answer Cut HalfAnswer Hang Pause Point delay",
+    "fixtures": "cluster_fixture",
+    "in_process_transport": "InProcessTransport",
+    "in_process_webhooks": "NoCertificate",
+    "interceptor": "Interceptor",
+    "polling": "eventually",
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:
@@ -32,7 +53,7 @@ def __getattr__(name: str) -> object:
         return getattr(import_module(f"{__name__}.{module}"), name)
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"{name} needs {error.name}: pip install 'dynamo-operator[local]'", name=error.name
+            f"{name} needs {error.name}: pip install 'dynamo-operator[testing]'", name=error.name
         ) from error
 
 

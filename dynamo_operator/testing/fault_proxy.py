@@ -25,11 +25,11 @@ from dynamo_operator.testing.faults import (
     Fault,
     HalfAnswer,
     Hang,
-    Hook,
     Injection,
     Pause,
     Point,
     ProxiedRequest,
+    requests_of,
 )
 from dynamo_operator.testing.http_messages import Head, MessageError, pieces, read_body, read_head
 from dynamo_operator.testing.peer import ObservedReader, Peer
@@ -106,13 +106,7 @@ class FaultProxy:
 
     def requests_of(self, plural: str, *verbs: str, namespace: str = "") -> list[ProxiedRequest]:
         """Return the requests for a kind, e.g. `requests_of("jobs", "create")`."""
-        return [
-            request
-            for request in self.requests
-            if (route := request.route).plural == plural
-            and (not verbs or route.verb in verbs)
-            and namespace in ("", route.namespace)
-        ]
+        return requests_of(self.requests, plural, verbs, namespace)
 
     # Faults
 
@@ -243,10 +237,10 @@ class FaultProxy:
         """Make a fault happen; return how many bytes of the answer are to be delivered."""
         match injection.fault:
             case Cut(hook):
-                await _call(hook, injection)
+                await injection.call(hook)
                 raise _CutError
             case Pause(hook):
-                await _call(hook, injection)
+                await injection.call(hook)
             case Hang():
                 injection.note()
                 await self._hang(client)
@@ -326,16 +320,6 @@ class FaultProxy:
 
 class _CutError(Exception):
     """The connection is to be cut."""
-
-
-async def _call(hook: Hook | None, injection: Injection) -> None:
-    try:
-        if hook is not None:
-            await hook()
-    except Exception as error:  # noqa: BLE001 # whoever awaits `reached` is told
-        injection.note(error)
-    else:
-        injection.note()
 
 
 async def _replayed(held: Sequence[bytes]) -> AsyncIterator[bytes]:

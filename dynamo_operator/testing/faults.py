@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -54,6 +54,19 @@ class ProxiedRequest:
     def is_stream(self) -> bool:
         """Whether the answer has no end of its own: a watch, or a log that is followed."""
         return self.is_watch or parse_qs(self.query).get("follow", [""])[-1] in ("1", "true")
+
+
+def requests_of(
+    requests: Iterable[ProxiedRequest], plural: str, verbs: Collection[str], namespace: str
+) -> list[ProxiedRequest]:
+    """Return those of a kind, of some verbs (none for any), in a namespace ("" for any)."""
+    return [
+        request
+        for request in requests
+        if (route := request.route).plural == plural
+        and (not verbs or route.verb in verbs)
+        and namespace in ("", route.namespace)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +166,7 @@ def delay(seconds: float) -> Pause:
 
 
 class Injection:
-    """A fault and its point; made by `FaultProxy.inject`."""
+    """A fault and its point; made by the `inject` of a `FaultProxy` or `Interceptor`."""
 
     def __init__(self, point: Point, fault: Fault) -> None:
         self.point = point
@@ -177,6 +190,16 @@ class Injection:
         self.happened += 1
         self._error = self._error or error
         self._done.set()
+
+    async def call(self, hook: Hook | None) -> None:
+        """Call the fault's hook; whoever awaits `reached` is told of what it raises."""
+        try:
+            if hook is not None:
+                await hook()
+        except Exception as error:  # noqa: BLE001 # told, as said
+            self.note(error)
+        else:
+            self.note()
 
     async def reached(self, *, timeout: float = 30.0) -> None:
         """Wait until it has happened once, its hook included.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -126,6 +127,14 @@ class Client(Writer):
         They fail with NotLeadingError, unsent, once the fence has no seconds left; reads go on.
         """
         return self._variant(rest=self._rest.with_fence(fence))
+
+    def with_transport(self, around: Callable[[Transport], Transport]) -> Client:
+        """Return a client whose requests go through what `around` makes of the transport.
+
+        It is for whoever wants to see, delay or refuse requests as they go to the wire, each
+        repetition on its own. Closing either client closes both.
+        """
+        return self._variant(rest=self._rest.with_transport(around))
 
     def with_own_connections(self, user_agent_suffix: str) -> Client:
         """Return a client of the same server whose requests wait for no others.

@@ -92,6 +92,10 @@ class RestClient:
         """Return a client on the same transport whose writes the fence may refuse."""
         return self._variant(fence=fence)
 
+    def with_transport(self, around: Callable[[Transport], Transport]) -> RestClient:
+        """Return a client whose requests go through what `around` makes of the transport."""
+        return self._variant(transport=around(self._transport))
+
     def with_own_connections(self, user_agent_suffix: str) -> RestClient:
         """Return a client of the same server that waits for no others.
 

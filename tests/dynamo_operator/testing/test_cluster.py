@@ -122,5 +122,5 @@ def test_without_the_extra_local_a_cluster_says_what_to_install():
     ).stderr
 
     assert told.endswith(
-        "ImportError: Cluster needs cel: pip install 'dynamo-operator[local]'\n"
+        "ImportError: Cluster needs cel: pip install 'dynamo-operator[testing]'\n"
     ), told
