@@ -234,10 +234,11 @@ class LeaderElector:
 
     async def _look(self, timeout_seconds: float) -> None:
         """Read the Lease; errors are logged, and it stays to be looked at."""
+        known = self._view.version
         try:
             async with asyncio.timeout(timeout_seconds):
                 lease = await self._client.get(Lease.resource_type, self.election.key)
-            news = self._view.see(lease, self._clock.monotonic())
+            news = self._view.see(lease, self._clock.monotonic(), asked_at=known)
         except NotFoundError:
             news = self._view.see_none(self._clock.monotonic())
         except Exception as error:  # noqa: BLE001 - whatever it is, time decides who leads
@@ -283,7 +284,7 @@ class LeaderElector:
         Raises:
             LeaderElectionError: the namespace does not exist.
         """
-        exists = self._view.exists
+        exists, known = self._view.exists, self._view.version
         write = client.replace if exists else client.create
         try:
             async with asyncio.timeout(timeout_seconds):
@@ -299,7 +300,7 @@ class LeaderElector:
             self._must_look = self._must_look or isinstance(error, (*_OUTDATED, TimeoutError))
             self._log.warning("lease not written", error=_described(error))
         else:
-            self._view.see(stored, self._clock.monotonic())
+            self._view.see(stored, self._clock.monotonic(), asked_at=known)
             return True
         return False
 

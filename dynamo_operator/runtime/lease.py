@@ -28,6 +28,7 @@ from informers.resource_versions import is_at_least, is_older
 
 LONGEST_LEASE_SECONDS: Final = 600.0
 
+_MOST_TRANSITIONS: Final = 2**31 - 1  # the field is an int32
 _RELEASED_SECONDS: Final = 1
 
 
@@ -95,6 +96,11 @@ class LeaseView:
         return self.exists and self.record.holder not in ("", self._identity)
 
     @property
+    def version(self) -> str:
+        """The newest that was seen of it, even if it was deleted since; "" before any."""
+        return self._version
+
+    @property
     def claimable_at(self) -> float:
         """When it may be claimed, in monotonic time."""
         return self._claimable_at
@@ -114,10 +120,18 @@ class LeaseView:
             },
         }
 
-    def see(self, lease: Mapping[str, Any], now: float) -> bool:
-        """Take a Lease as it was read or written; return whether that was news."""
+    def see(self, lease: Mapping[str, Any], now: float, *, asked_at: str = "") -> bool:
+        """Take a Lease as it was read or written; return whether that was news.
+
+        Args:
+            lease: the Lease.
+            now: monotonic time.
+            asked_at: the version that was known before the server was asked for it. An answer
+                from before that comes from a server that was set back, to a backup say, and counts.
+        """
         version = str((lease.get("metadata") or {}).get("resourceVersion") or "")
-        if self.is_known and self._version and is_at_least(self._version, version):
+        is_late = self.is_known and self._version and is_at_least(self._version, version)
+        if is_late and not is_older(version, asked_at):
             return False
         record = LeaseRecord.of(lease)
         changed = not self.exists or record != self.record
@@ -153,7 +167,7 @@ class LeaseView:
             leaseDurationSeconds=ceil(self._lease_seconds),
             acquireTime=self.record.acquire_time if held and self.record.acquire_time else time,
             renewTime=time,
-            leaseTransitions=transitions,
+            leaseTransitions=min(transitions, _MOST_TRANSITIONS),
         )
 
     def release(self, now: datetime) -> dict[str, Any]:

@@ -53,6 +53,10 @@ class Network:
         self.requests: list[tuple[float, str, str]] = []
         self.writes: list[tuple[float, str]] = []
 
+    def replace_server(self, cluster: Cluster) -> None:
+        """Have another server answer from now on."""
+        self._transport = InProcessTransport(cluster.server)
+
     async def send(self, request: HttpRequest, *, timeout_seconds: float) -> HttpResponse:
         self.requests.append((now(), request.method, request.path))
         fault = self.fault(request)

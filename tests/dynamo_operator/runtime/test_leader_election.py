@@ -210,6 +210,7 @@ async def test_a_new_candidate_waits_a_whole_lease_of_a_holder_that_it_does_not_
         pytest.param({"holderIdentity": None}, 0, id="no holder"),
         pytest.param({"acquireTime": None, "renewTime": None}, 15, id="no times"),
         pytest.param({"leaseTransitions": None}, 15, id="no transitions"),
+        pytest.param({"leaseTransitions": 2**31 - 1}, 15, id="as many transitions as there can be"),
     ],
 )
 async def test_a_lease_of_any_content_locks_nobody_out_for_long(cluster, spec, seconds):
@@ -251,6 +252,26 @@ async def test_a_deleted_lease_of_a_dead_leader_is_waited_out(cluster):
 
     assert a.work.written[-1] < renewed + 10
     assert 15 <= b.work.started[0] - renewed <= 15.5
+
+
+@pytest.mark.parametrize("spec", [None, {"holderIdentity": "gone"}], ids=["none", "another's"])
+async def test_one_leads_again_after_the_server_was_set_back_to_a_backup(cluster, spec):
+    """Which has versions that are older than those the candidates saw."""
+    await write_lease(cluster, holderIdentity="gone")
+    async with election_cluster() as backup, Candidate(cluster, "a").running() as standby:
+        await asyncio.sleep(5)
+        await write_lease(cluster, holderIdentity="still here")
+        if spec is not None:
+            await write_lease(backup, **spec)
+        standby.network.replace_server(backup)
+        cluster.server.close()
+        begun = now()
+        await standby.manager.wait_elected()
+
+        assert now() - begun <= 35
+        await asyncio.sleep(60)
+        assert standby.leads
+        assert standby.count("GET", f"leases/{LEASE.name}") <= 3
 
 
 async def test_a_lease_that_another_took_ends_the_term_at_once(cluster):
