@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from urllib.parse import quote
 
 from informers.objects import ObjectKey, ResourceType
+
+_PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 
 Labels = Mapping[str, str] | str | None
 Fields = Mapping[str, str] | str | None
@@ -80,4 +83,5 @@ def _segment(text: str, what: str, resource_type: ResourceType) -> str:
         raise ValueError(
             f"{resource_type}: {what} {text!r} must not be empty, '.', '..' or contain '/' or '%'"
         )
-    return quote(text, safe=":@!$&'()*+,;=~")
+    # Almost every name is one of those that need no quoting.
+    return text if _PLAIN.fullmatch(text) else quote(text, safe=":@!$&'()*+,;=~")

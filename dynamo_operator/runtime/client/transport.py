@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import urlencode
 
@@ -200,7 +201,7 @@ class HttpTransport:
             raise TransportError(f"{request}: the client is closed", sent=sent.value) from error
 
     def _url(self, request: HttpRequest) -> URL:
-        query = f"?{urlencode(request.query)}" if request.query else ""
+        query = _query_text(tuple(request.query)) if request.query else ""
         return URL(f"{self._base}{request.path}{query}", encoded=True)
 
     async def _tls(self) -> _TlsArguments:
@@ -348,6 +349,11 @@ def _split_proxy(proxy: str) -> tuple[URL | None, dict[str, str] | None]:
         return url, None
     pair = base64.b64encode(f"{url.user}:{url.password or ''}".encode()).decode()
     return url.with_user(None), {"Proxy-Authorization": f"Basic {pair}"}
+
+
+@lru_cache(maxsize=256)  # writes have the same few
+def _query_text(query: tuple[tuple[str, str], ...]) -> str:
+    return f"?{urlencode(query)}"
 
 
 def _body(request: HttpRequest) -> bytes | _GuardedBody | None:
