@@ -11,7 +11,6 @@ from pydantic.alias_generators import to_camel
 
 from informers.objects import ObjectKey, OwnerReference, ResourceType
 
-
 _SCALARS = frozenset((str, int, float, bool, type(None)))  # cheaper asked than an abstract class
 
 
