@@ -6,8 +6,8 @@ import argparse
 import asyncio
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import version
 
@@ -15,7 +15,9 @@ from dynamo_operator.cli.errors import FAILURE, CliError
 from dynamo_operator.runtime.client.errors import ClientError
 from informers.errors import InformerError
 
-_EXIT_TERMINATED = 143
+# One that is ignored from the start stays so: nohup and a shell's & mean it.
+_ENDING_SIGNALS = ("SIGHUP", "SIGINT", "SIGTERM")
+_SIGNAL_EXIT = 128  # plus the signal's number
 
 # What the extra `local` brings, which the commands with a cluster of their own need.
 _LOCAL_MODULES = ("cel", "cryptography", "jsonschema_rs")
@@ -36,7 +38,7 @@ def run(words: Sequence[str]) -> int:
     """Run one command and return its exit code; what went wrong is said in a line.
 
     Raises:
-        KeyboardInterrupt: it was interrupted, and has ended in order.
+        KeyboardInterrupt: it was interrupted before it began, or after it ended.
     """
     debug = False
     try:
@@ -64,26 +66,40 @@ def _told(error: Exception) -> str:
 
 
 async def _until_signalled(parsed: argparse.Namespace) -> int:
-    """Run the command; SIGTERM cancels it as SIGINT does, so that it ends in order."""
+    """Run the command; the first signal cancels it, and none disturbs how it then ends in order."""
     task = asyncio.current_task()
     assert task is not None  # a coroutine run by asyncio.run always is a task
-    terminated = asyncio.Event()
+    received: list[signal.Signals] = []
 
-    def terminate() -> None:
-        terminated.set()
-        task.cancel()
+    def end(number: signal.Signals) -> None:
+        if not received:
+            task.cancel()
+        received.append(number)
 
-    with suppress(NotImplementedError):  # a loop without signals, as on Windows
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
-    try:
-        code: int = await parsed.run(parsed)
-    except asyncio.CancelledError:
-        if parsed.ends_on_signal:
-            return 0
-        if terminated.is_set():
-            return _EXIT_TERMINATED
-        raise
+    with _handled_signals(end):
+        try:
+            code: int = await parsed.run(parsed)
+        except asyncio.CancelledError:
+            if not received:
+                raise
+            return 0 if parsed.ends_on_signal else _SIGNAL_EXIT + received[0]
     return code
+
+
+@contextmanager
+def _handled_signals(handle: Callable[[signal.Signals], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    present = [getattr(signal, name) for name in _ENDING_SIGNALS if hasattr(signal, name)]
+    handled = [number for number in present if signal.getsignal(number) != signal.SIG_IGN]
+    with suppress(NotImplementedError):  # a loop without signals, as on Windows
+        for number in handled:
+            loop.add_signal_handler(number, handle, number)
+    try:
+        yield
+    finally:
+        with suppress(NotImplementedError):
+            for number in handled:
+                loop.remove_signal_handler(number)
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -271,6 +273,58 @@ def test_an_interrupt_while_a_command_is_imported_ends_it_without_a_traceback(mo
     monkeypatch.setattr(sys, "meta_path", [Interrupt(), *sys.meta_path])
 
     assert main(["demo"]) == 130
+
+
+@pytest.mark.parametrize(
+    ("number", "exit_code"),
+    [(signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143)],
+    ids=["SIGHUP", "SIGINT", "SIGTERM"],
+)
+def test_a_command_ends_in_order_however_often_a_signal_comes(monkeypatch, number, exit_code):
+    ended = []
+
+    async def run(_arguments):
+        os.kill(os.getpid(), number)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            os.kill(os.getpid(), number)
+            await some_turns()
+            ended.append("in order")
+
+    monkeypatch.setattr("dynamo_operator.cli.demo.configure", runs(run))
+
+    assert main(["demo"]) == exit_code
+    assert ended == ["in order"]
+
+
+def test_a_signal_that_was_ignored_from_the_start_stays_ignored(monkeypatch):
+    async def run(_arguments):
+        os.kill(os.getpid(), signal.SIGHUP)
+        await some_turns()
+        return 0
+
+    monkeypatch.setattr("dynamo_operator.cli.demo.configure", runs(run))
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert main(["demo"]) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def runs(run):
+    """A configuration of a command that does that."""
+
+    def configure(parser):
+        parser.set_defaults(run=run)
+
+    return configure
+
+
+async def some_turns():
+    """Let the loop see what has happened."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 async def test_next_to_nothing_is_imported_before_interrupts_are_caught():
