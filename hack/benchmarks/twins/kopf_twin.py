@@ -1,6 +1,5 @@
 """The controller on kopf, which brings no client of its own: children are made with aiohttp."""
 
-import asyncio
 import base64
 import os
 import ssl
@@ -10,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import kopf
+import uvloop
 from ruamel.yaml import YAML
 
 _NAMESPACE = os.environ["BENCH_NAMESPACE"]
@@ -76,4 +76,4 @@ async def reconcile(
 
 
 if __name__ == "__main__":
-    asyncio.run(kopf.operator(namespaces=[_NAMESPACE], standalone=True))
+    uvloop.run(kopf.operator(namespaces=[_NAMESPACE], standalone=True))
