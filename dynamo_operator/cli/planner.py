@@ -16,6 +16,7 @@ from dynamo_operator.planner.environment import (
     status,
 )
 from dynamo_operator.planner.install import install
+from dynamo_operator.planner.programs import Programs
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -63,10 +64,16 @@ async def install_planner(python: str | None = None) -> PlannerEnvironment:
     def report(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
+    programs = Programs()
     try:
-        return await asyncio.to_thread(install, os.environ, python=python, report=report)
+        return await asyncio.to_thread(
+            install, os.environ, python=python, report=report, programs=programs
+        )
     except PlannerError as error:
         raise CliError(str(error)) from None
+    except asyncio.CancelledError:
+        programs.stop()
+        raise
 
 
 def listed_versions(planner: PlannerEnvironment) -> str:

@@ -6,13 +6,11 @@ import fcntl
 import json
 import os
 import shutil
-import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
@@ -29,11 +27,13 @@ from dynamo_operator.planner.environment import (
 )
 from dynamo_operator.planner.interpreter import Interpreter, must_be_shared
 from dynamo_operator.planner.model_cache import seed_model_cache
+from dynamo_operator.planner.programs import Programs
 
 Report = Callable[[str], None]
 
 NEEDED_BYTES: Final = 3 * 1024**3
 REGISTRY_TRIES: Final = 4
+_LOCK_SECONDS: Final = 0.5
 _PERMANENT: Final = ("No matching distribution", "ResolutionImpossible", "No space left")
 
 # Importing what a search imports proves that it can run, and leaves the byte code of just that:
@@ -69,7 +69,8 @@ def install(
     python: str | None = None,
     root: Path | None = None,
     report: Report = lambda _: None,
-    sleep: Callable[[float], None] = time.sleep,
+    programs: Programs | None = None,
+    sleep: Callable[[float], None] | None = None,
 ) -> PlannerEnvironment:
     """Make the planner environment, or what is missing of it, and return it.
 
@@ -78,11 +79,14 @@ def install(
         python: interpreter to use instead of the running one.
         root: cache directory to use instead of the default one.
         report: is told, in lines for people, what takes time.
+        programs: runs what it needs; another thread may stop it.
         sleep: waits between tries of the registry.
 
     Raises:
         PlannerError: it could not be made; one line.
+        StoppedError: `programs` was stopped; nothing half made is left.
     """
+    programs = programs or Programs()
     layout = Layout(root or cache_root(environ), Interpreter.find(python))
     try:
         return layout.describe()
@@ -90,8 +94,8 @@ def install(
         pass
     try:
         layout.root.mkdir(parents=True, exist_ok=True)
-        with _locked(layout.lock, report):
-            maker = _Maker(layout, environ, report, sleep)
+        with _locked(layout.lock, report, programs.sleep):
+            maker = _Maker(layout, environ, report, programs, sleep or programs.sleep)
             maker.make()
     except OSError as error:
         raise PlannerError(f"planner environment in {layout.root}: {error}") from None
@@ -106,12 +110,14 @@ class _Maker:
         layout: Layout,
         environ: Mapping[str, str],
         report: Report,
+        programs: Programs,
         sleep: Callable[[float], None],
     ) -> None:
         self._layout = layout
         # The environment's own Python settings (paths, no byte code) are not the new one's.
         self._environ = {k: v for k, v in environ.items() if not k.startswith("PYTHON")}
         self._report = report
+        self._programs = programs
         self._sleep = sleep
 
     def make(self) -> None:
@@ -208,9 +214,7 @@ class _Maker:
         _write_record(path, {})
 
     def _run(self, command: Sequence[str], what: str) -> str:
-        done = subprocess.run(
-            command, env=self._environ, capture_output=True, text=True, check=False, umask=0o022
-        )
+        done = self._programs.run(command, self._environ)
         if done.returncode:
             raise PlannerError(f"{what}: {_last_error(done.stderr) or f'exit {done.returncode}'}")
         return done.stdout
@@ -264,11 +268,18 @@ def _remove_leftovers(root: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path, report: Report) -> Iterator[None]:
+def _locked(path: Path, report: Report, sleep: Callable[[float], None]) -> Iterator[None]:
     with path.open("w", encoding="ascii") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _lock(file):
             report("waiting for another installation of the planner environment")
-            fcntl.flock(file, fcntl.LOCK_EX)
+            while not _lock(file):
+                sleep(_LOCK_SECONDS)
         yield
+
+
+def _lock(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,11 +14,12 @@ import pytest
 from dynamo_operator.planner.environment import Layout, PlannerError
 from dynamo_operator.planner.install import install
 from dynamo_operator.planner.interpreter import Interpreter
+from dynamo_operator.planner.programs import Programs, StoppedError
 
 # Plays an interpreter: makes environments that hold itself, and answers pip as a file says.
 PYTHON = """\
 #!{python}
-import json, os, pathlib, shutil, sys
+import json, os, pathlib, shutil, signal, sys
 home = pathlib.Path({home!r})
 arguments = sys.argv[1:]
 with (home / "calls").open("a") as calls:
@@ -31,6 +36,9 @@ elif arguments[:2] == ["-m", "pip"]:
     answers = home / "pip-answers"
     first, *rest = answers.read_text().splitlines() or [""]
     answers.write_text(chr(10).join(rest))
+    if first == "no answer":
+        (home / "pip.pid").write_text(str(os.getpid()))
+        signal.pause()
     if first:
         sys.exit("ERROR: " + first)
 else:
@@ -134,6 +142,86 @@ def test_a_registry_that_keeps_failing_is_named_with_its_words(
 
     assert calls(tmp_path).count("-m pip install") == 4
     assert [path.name for path in root.iterdir()] == [".lock"]
+
+
+def test_a_stop_ends_an_installation_whose_registry_does_not_answer(
+    tmp_path: Path, python: str, pip_answers: Answers
+) -> None:
+    pip_answers("no answer")
+    root, programs = tmp_path / "cache", Programs()
+    with ThreadPoolExecutor() as threads:
+        made = threads.submit(install, {}, python=python, root=root, programs=programs)
+        pip = the_pip(tmp_path)
+
+        programs.stop()
+
+        with pytest.raises(StoppedError):
+            made.result()
+    assert not is_alive(pip)
+    assert calls(tmp_path).count("-m pip install") == 1
+    assert [path.name for path in root.iterdir()] == [".lock"]
+
+
+def test_a_stop_ends_the_wait_for_another_installation(
+    tmp_path: Path, python: str, pip_answers: Answers
+) -> None:
+    pip_answers("no answer")
+    root, others, programs = tmp_path / "cache", Programs(), Programs()
+    waits = threading.Event()
+    with ThreadPoolExecutor() as threads:
+        other = threads.submit(install, {}, python=python, root=root, programs=others)
+        the_pip(tmp_path)
+        waiting = threads.submit(
+            install,
+            {},
+            python=python,
+            root=root,
+            programs=programs,
+            report=lambda _: waits.set(),
+        )
+        waits.wait()
+
+        programs.stop()
+
+        with pytest.raises(StoppedError):
+            waiting.result()
+        assert not other.done()
+        others.stop()
+
+
+def test_a_killed_command_takes_its_pip_with_it(
+    tmp_path: Path, python: str, pip_answers: Answers
+) -> None:
+    pip_answers("no answer")
+    program = (
+        "import sys; from pathlib import Path; from dynamo_operator.planner.install import *; "
+    )
+    program += f"install({{}}, python={python!r}, root=Path({str(tmp_path / 'cache')!r}))"
+    with subprocess.Popen([sys.executable, "-c", program]) as command:
+        pip = the_pip(tmp_path)
+        command.kill()
+
+    deadline = time.monotonic() + 10
+    while is_alive(pip) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not is_alive(pip)
+
+
+def the_pip(tmp_path: Path) -> int:
+    """Wait for the pip that does not answer; returns its process id."""
+    file = tmp_path / "home" / "pip.pid"
+    while not (file.exists() and file.read_text()):
+        time.sleep(0.01)
+    return int(file.read_text())
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs, a dead one that nobody has buried aside."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_a_version_that_does_not_exist_is_not_tried_again(
