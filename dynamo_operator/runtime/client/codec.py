@@ -123,19 +123,20 @@ def decode_status(body: bytes) -> Status | None:
     return _status(wire) if wire.kind == "Status" else None
 
 
-def decode_list(body: bytes, *, keep_data: bool = True) -> ListPage:
+def decode_list(body: bytes, *, keep_data: bool = True, for_cache: bool = False) -> ListPage:
     """Return one page of a list; the items keep their own copies of their bytes.
 
     Args:
         body: a list in JSON.
         keep_data: False to keep no bytes at all.
+        for_cache: leave out what a cache does not keep: see `_without_updates`.
 
     Raises:
         MalformedJsonError: the body is no list.
     """
     try:
         wire = _decode_wire_list(body)
-        items = tuple(_cached(raw, keep_data) for raw in wire.items or ())
+        items = tuple(_cached(raw, keep_data, trim=for_cache) for raw in wire.items or ())
     except _MALFORMED as error:
         raise MalformedJsonError(f"not a list: {error}") from error
     metadata = wire.metadata or _WireListMeta()
@@ -145,7 +146,7 @@ def decode_list(body: bytes, *, keep_data: bool = True) -> ListPage:
 def decode_watch_line(
     line: bytes, *, keep_data: bool = True, kinds: Container[str] = ()
 ) -> WatchEvent:
-    """Return the event on one line of a watch.
+    """Return the event on one line of a watch, its object as a cache keeps it.
 
     Args:
         line: without its end.
@@ -174,13 +175,13 @@ def decode_watch_line(
 
 
 def decode_cached(data: bytes) -> CachedObject:
-    """Return one object, e.g. the answer to a write, in the form in which a cache keeps it.
+    """Return one object, e.g. the answer to a write, and whole.
 
     Raises:
         MalformedJsonError: the bytes are no object.
     """
     try:
-        return _cached(data, keep_data=True)
+        return _cached(data, keep_data=True, trim=False)
     except _MALFORMED as error:
         raise MalformedJsonError(f"not an object: {error}") from error
 
@@ -237,6 +238,11 @@ class _WireMeta(msgspec.Struct):
     annotations: dict[str, str | None] | None = None
     ownerReferences: list[_WireOwner] | None = None  # noqa: N815
     deletionTimestamp: str | None = None  # noqa: N815
+    managedFields: msgspec.Raw = msgspec.Raw()  # noqa: N815
+
+
+class _WireManager(msgspec.Struct):
+    operation: str | None = None
 
 
 class _WireObject(msgspec.Struct):
@@ -269,6 +275,7 @@ class _WireStatus(msgspec.Struct):
 
 _BEFORE_TYPE = b'{"type":"'
 _BEFORE_OBJECT = b'","object":'
+_MANAGED = b',"managedFields":'
 _LONGEST_HEAD = len(_BEFORE_TYPE) + len("MODIFIED") + len(_BEFORE_OBJECT)
 _EVENT_TYPES = {kind.value.encode(): kind for kind in WatchEventType}
 _BOOKMARK, _ERROR = WatchEventType.BOOKMARK, WatchEventType.ERROR
@@ -277,14 +284,21 @@ _decode_any = msgspec.json.Decoder().decode
 _decode_wire_list = msgspec.json.Decoder(_WireList).decode
 _decode_wire_object = msgspec.json.Decoder(_WireObject).decode
 _decode_wire_event = msgspec.json.Decoder(_WireEvent).decode
+_decode_wire_managers = msgspec.json.Decoder(list[_WireManager]).decode
+_decode_raw_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_wire_status = msgspec.json.Decoder(_WireStatus).decode
 
 
-def _cached(raw: msgspec.Raw | bytes, keep_data: bool, kinds: Container[str] = ()) -> CachedObject:
+def _cached(
+    raw: msgspec.Raw | bytes, keep_data: bool, kinds: Container[str] = (), *, trim: bool
+) -> CachedObject:
     wire = _decode_wire_object(raw)
     if kinds and wire.kind and wire.kind not in kinds:
         raise UnexpectedKindError(wire.kind)
     meta = wire.metadata or _WireMeta()
+    data = bytes(raw) if keep_data else b""
+    if trim and keep_data and (managed := bytes(meta.managedFields)):
+        data = _without_updates(data, managed)
     # By position, as names cost as much again.
     return CachedObject(
         ObjectKey(intern(meta.namespace or ""), meta.name or ""),  # one text for all in a namespace
@@ -295,8 +309,25 @@ def _cached(raw: msgspec.Raw | bytes, keep_data: bool, kinds: Container[str] = (
         _strings(meta.annotations),
         tuple(map(_owner, meta.ownerReferences or ())),
         meta.deletionTimestamp is not None,
-        bytes(raw) if keep_data else b"",
+        data,
     )
+
+
+def _without_updates(data: bytes, managed: bytes) -> bytes:
+    """Return an object's JSON without the managedFields of updates, often a third of it.
+
+    Those of applies stay: they tell an apply which fields it has to take back.
+    """
+    kept = b""
+    if b"Apply" in managed:
+        try:
+            pairs = zip(_decode_wire_managers(managed), _decode_raw_list(managed), strict=True)
+        except _MALFORMED:
+            return data
+        applies = [bytes(raw) for manager, raw in pairs if manager.operation == "Apply"]
+        kept = _MANAGED + b"[" + b",".join(applies) + b"]" if applies else b""
+    # Where the JSON is spelled in another way it is not found, and stays.
+    return data.replace(_MANAGED + managed, kept, 1)
 
 
 def _event(
@@ -306,7 +337,7 @@ def _event(
         return WatchEvent(kind, status=_watch_status(_decode_wire_status(raw)))
     if kind is _BOOKMARK:
         return _bookmark(_decode_wire_object(raw).metadata or _WireMeta())
-    return WatchEvent(kind, _cached(raw, keep_data, kinds))
+    return WatchEvent(kind, _cached(raw, keep_data, kinds, trim=True))
 
 
 def _strings(values: dict[str, str | None] | None) -> Mapping[str, str]:

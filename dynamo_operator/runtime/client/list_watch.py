@@ -71,7 +71,9 @@ class ClientListWatch:
             response = await self._rest.request(
                 request, timeout_seconds=LIST_TIMEOUT_SECONDS, retry=False
             )
-            return codec.decode_list(response.body, keep_data=not self._metadata_only)
+            return codec.decode_list(
+                response.body, keep_data=not self._metadata_only, for_cache=True
+            )
         except ApiError as error:
             raise _refusal(error) from error
         except ClientError as error:

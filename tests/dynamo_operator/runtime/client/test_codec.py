@@ -291,3 +291,58 @@ def test_an_event_is_the_same_however_it_is_written(line):
 def test_what_only_begins_like_an_event_is_refused(line):
     with pytest.raises(codec.MalformedJsonError):
         codec.decode_watch_line(line)
+
+
+def managed_by(*managers):
+    entries = [
+        {"manager": name, "operation": operation, "fieldsV1": {"f:data": {}}}
+        for name, operation in managers
+    ]
+    return {"metadata": {"name": "a", "managedFields": entries, "uid": "u"}, "data": {"x": "y"}}
+
+
+@pytest.mark.parametrize(
+    ("managers", "kept"),
+    [
+        ([("kubelet", "Update")], None),
+        ([("kubelet", "Update"), ("me", "Apply"), ("Apply", "Update")], ["me"]),
+        ([("me", "Apply")], ["me"]),
+    ],
+)
+def test_a_cache_keeps_of_the_managed_fields_those_of_applies(managers, kept):
+    stored = managed_by(*managers)
+    line = b'{"type":"ADDED","object":' + codec.encode(stored) + b"}"
+    page = b'{"items":[' + codec.encode(stored) + b"]}"
+
+    watched = codec.decode_watch_line(line).object
+    (listed,) = codec.decode_list(page, for_cache=True).items
+
+    assert watched == listed
+    left = codec.decode_json(watched.data)
+    entries = left["metadata"].pop("managedFields", None)
+    assert kept == (None if entries is None else [entry["manager"] for entry in entries])
+    del stored["metadata"]["managedFields"]
+    assert left == stored
+
+
+def test_a_live_list_has_all_managed_fields():
+    stored = managed_by(("kubelet", "Update"), ("me", "Apply"))
+
+    (listed,) = codec.decode_list(b'{"items":[' + codec.encode(stored) + b"]}").items
+
+    assert codec.decode_json(listed.data) == stored
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"metadata":{"name":"a", "managedFields": [{"operation": "Update"}]}}',
+        b'{"metadata":{"managedFields":[{"operation":"Update"}],"name":"a"}}',
+        b'{"metadata":{"name":"a","managedFields":["Apply"]}}',
+    ],
+    ids=["spaces", "first", "no-entries"],
+)
+def test_managed_fields_in_another_spelling_stay(text):
+    cached = codec.decode_watch_line(b'{"type":"ADDED","object":' + text + b"}").object
+
+    assert codec.decode_json(cached.data) == codec.decode_json(text)
