@@ -28,6 +28,7 @@ ROOT_CA = "kube-root-ca.crt"
 
 _FINALIZER = "kubernetes"
 _RETRY_SECONDS = 1.0
+_WORKERS = 10  # so that new namespaces need not wait for others to be emptied
 
 
 class Namespaces:
@@ -71,6 +72,7 @@ class Namespaces:
                     manager.reader, manager.client, root_ca=self._root_ca
                 ),
                 name="namespace-controller",
+                max_concurrent_reconciles=_WORKERS,
                 needs_leadership=False,
             )
         )

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -145,18 +144,6 @@ def test_it_loads_no_more_than_it_needs() -> None:
     assert modules & heavy == set()
 
 
-def processor_seconds(code: str, byte_code: Path) -> float:
-    """Return the least that a process needed in a few tries: the machine may be busy."""
-    environ = {"PATH": os.environ["PATH"], "PYTHONPYCACHEPREFIX": str(byte_code)}
-    seconds = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return min(seconds)
-
-
 START = (
     "import dynamo_operator.publisher.__main__\n"
     "from dynamo_operator.runtime.client.transport import HttpTransport\n"
@@ -171,10 +158,3 @@ def test_it_starts_in_60_megabytes() -> None:
 
     (line,) = (line for line in started.stdout.splitlines() if line.startswith("VmHWM:"))
     assert int(line.split()[1]) / 1024 < 60
-
-
-def test_it_starts_hardly_later_than_its_libraries(tmp_path: Path) -> None:
-    """Half a second in all on an idle machine, of which the libraries need more than half."""
-    libraries = processor_seconds("import aiohttp, pydantic, msgspec, ruamel.yaml", tmp_path)
-
-    assert processor_seconds(START, tmp_path) < libraries + 0.25
