@@ -1,5 +1,10 @@
 """The controller on kopf, which brings no client of its own: children are made with aiohttp."""
 
+# ruff: noqa: E402 - what is imported while nothing is collected comes after that is said
+import gc
+
+gc.disable()  # as in the other twin in Python
+
 import base64
 import os
 import ssl
@@ -20,6 +25,8 @@ _settled: set[str] = set()
 
 @kopf.on.startup()
 async def start(memo: kopf.Memo, settings: kopf.OperatorSettings, **_: Any) -> None:
+    gc.freeze()
+    gc.enable()
     settings.posting.enabled = False
     server, context = _connection()
     memo.session = aiohttp.ClientSession(server, connector=aiohttp.TCPConnector(ssl=context))

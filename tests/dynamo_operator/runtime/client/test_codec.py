@@ -343,6 +343,6 @@ def test_a_live_list_has_all_managed_fields():
     ids=["spaces", "first", "no-entries"],
 )
 def test_managed_fields_in_another_spelling_stay(text):
-    cached = codec.decode_watch_line(b'{"type":"ADDED","object":' + text + b"}").object
+    (cached,) = codec.decode_list(b'{"items":[' + text + b"]}", for_cache=True).items
 
     assert codec.decode_json(cached.data) == codec.decode_json(text)
