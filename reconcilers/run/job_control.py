@@ -11,12 +11,17 @@ from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRun
 from dynamo_operator.runtime import CachedReader
 from dynamo_operator.runtime.builtin_kinds import Job, Pod
 from dynamo_operator.runtime.client import Client, Reader
-from dynamo_operator.runtime.client.errors import AlreadyExistsError, ConflictError, NotFoundError
+from dynamo_operator.runtime.client.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    InvalidError,
+    NotFoundError,
+)
 from dynamo_operator.runtime.finalizers import remove_finalizer
 from informers.indexers import BY_OWNER_UID, Index
 from informers.objects import KubeObject, ObjectKey, ResourceType, controller_ref
 from reconcilers.run.children import create_child
-from reconcilers.run.errors import InvalidExecutionError
+from reconcilers.run.errors import InvalidExecutionError, OwnershipConflictError
 from reconcilers.run.execution import Execution
 from reconcilers.run.job import UNRECORDED_FINALIZER, render_job
 from reconcilers.run.manifests import is_owned_by, require_owned
@@ -37,8 +42,8 @@ _CORE_EVENT = ResourceType("", "v1", "Event", "events")
 class JobControl:
     """The Job of a Run, and that Job's Pod.
 
-    A Job is the Run's by its controller's UID. What the cache has is enough to go on with; whatever
-    cannot be undone is decided on a live read.
+    A Job is the Run's by its controller's UID, or because the Run recorded it. What the cache has
+    is enough to go on with; whatever cannot be undone is decided on a live read.
 
     Args:
         reader: the manager's cached reader.
@@ -61,7 +66,7 @@ class JobControl:
 
         Raises:
             InvalidExecutionError: there are two, or the recorded one is gone.
-            OwnershipConflictError: a Job of that name is not the Run's.
+            OwnershipConflictError: a Job of that name is not the Run's, or was given to another.
             InvalidInputError: the server refuses the Job for good.
             ConflictError: the Run is not what it was when the pass began.
         """
@@ -71,6 +76,8 @@ class JobControl:
             job = _only(run, await self._confirmed(run))
         if job is None:
             job = await self._create(run, execution)
+        elif not is_owned_by(job, run):
+            job = await self._take_back(run, job)
         if run.status.job_ref is None:
             await status.job_created(job)
         await self._let_go(job)
@@ -151,6 +158,16 @@ class JobControl:
             require_owned("Job", found, run)
             return found
 
+    async def _take_back(self, run: DynamoGraphDeploymentRun, job: Job) -> Job:
+        """Make a Job the Run's again: else nobody hears of it, and it outlives its Run."""
+        desired = Job.new(job.key.name, namespace=job.key.namespace)
+        try:
+            return await self._client.apply(desired, owner=run, uid=job.uid)
+        except InvalidError:
+            raise OwnershipConflictError(
+                f"Job {job.key.name} of this Run was given to another controller"
+            ) from None
+
     async def _let_go(self, job: Job) -> None:
         await remove_finalizer(self._client, job, UNRECORDED_FINALIZER)
 
@@ -167,7 +184,7 @@ class JobControl:
             job = await self._live.find(Job, key)
             if job is not None:
                 found[key] = job
-        return [job for job in found.values() if is_owned_by(job, run)]
+        return [job for job in found.values() if is_owned_by(job, run) or _is_recorded(run, job)]
 
 
 def _only(run: DynamoGraphDeploymentRun, jobs: Sequence[Job]) -> Job | None:
@@ -188,10 +205,14 @@ def _only(run: DynamoGraphDeploymentRun, jobs: Sequence[Job]) -> Job | None:
     return jobs[0] if jobs else None
 
 
+def _is_recorded(run: DynamoGraphDeploymentRun, job: Job) -> bool:
+    return run.status.job_ref is not None and run.status.job_ref.uid == job.uid
+
+
 def _is_the_one(run: DynamoGraphDeploymentRun, job: Job) -> bool:
     """Whether a Job that the Run owns is the one it recorded, or could only just have created."""
     if run.status.job_ref is not None:
-        return run.status.job_ref.uid == job.uid
+        return _is_recorded(run, job)
     return job.key.name == job_name(run.key.name, run.uid)
 
 

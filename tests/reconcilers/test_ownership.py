@@ -11,6 +11,7 @@ import pytest
 from dynamo_operator.api.labels import MANAGED_BY, MANAGED_BY_LABEL, RUN_UID_LABEL
 from dynamo_operator.api.names import input_config_map_name, job_name, publisher_name
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRun
+from dynamo_operator.runtime import is_controlled_by, owner_reference
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job, Role, RoleBinding, ServiceAccount
 from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.testing.cluster import Cluster
@@ -18,10 +19,12 @@ from informers.objects import ObjectKey
 from tests.reconcilers.conftest import Operator
 from tests.reconcilers.search import (
     NAMESPACE,
+    collect,
     completed,
     completed_with,
     creations,
     event_about,
+    finish_search,
     plant_run,
     run_that,
     start_search,
@@ -279,6 +282,42 @@ async def test_an_uninvited_job_is_not_taken_for_the_runs(cluster: Cluster, oper
         run = await run_that(cluster, completed_with("InvalidExecution", status="False"))
 
     assert run.status.job_ref is None
+    assert creations(cluster, "jobs") == 1
+
+
+async def test_a_job_that_lost_its_owner_gets_it_back_and_is_heard_of(
+    cluster: Cluster, operator: Operator
+):
+    async with operator():
+        own, pod = await start_search(cluster)
+        await cluster.client.patch(Job, own.key, {"metadata": {"ownerReferences": None}})
+        await asyncio.sleep(10)
+        mended = await the_job(cluster)
+        await finish_search(cluster, mended, pod)
+        run = await run_that(cluster, completed_with("Succeeded"))
+
+    assert is_controlled_by(mended, run)
+    assert mended.uid == own.uid
+    assert creations(cluster, "jobs") == 1
+
+
+async def test_a_job_that_was_given_to_another_ends_with_its_run(
+    cluster: Cluster, operator: Operator
+):
+    async with operator():
+        own, pod = await start_search(cluster)
+        other = await cluster.client.create(ConfigMap.new("other", namespace=NAMESPACE))
+        given = {**owner_reference(other), "controller": True}
+        await cluster.client.patch(Job, own.key, {"metadata": {"ownerReferences": [given]}})
+        run = await run_that(cluster, completed_with("OwnershipConflict", status="False"))
+        deleted = await cluster.client.get(Job, own.key)
+        await collect(cluster.client, own, pod)
+        await run_that(cluster, completed_with("OwnershipConflict"))
+
+    condition = completed(run)
+    assert condition is not None
+    assert condition.message == f"Job {own.key.name} of this Run was given to another controller"
+    assert deleted.is_deleting
     assert creations(cluster, "jobs") == 1
 
 
