@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+import structlog
+
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
 from dynamo_operator.runtime.serving_certificate import TlsCertificate
 
@@ -19,6 +21,8 @@ Handler = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 _LARGEST_BODY: Final = 7 * 1024 * 1024
 _SHUTDOWN_SECONDS: Final = 5.0
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +201,7 @@ def _limited_server(
 ) -> web.Server:
     """Return a server that closes connections whose next header does not come in time."""
     from aiohttp import web
+    from aiohttp.http_exceptions import HttpProcessingError
 
     class Connection(web.RequestHandler):
         _timer: asyncio.TimerHandle | None = None
@@ -218,6 +223,13 @@ def _limited_server(
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
+
+        def log_exception(self, *_: Any, exc_info: BaseException | None = None) -> None:
+            """Log a defect of a handler with its trace, what is no HTTP in a line."""
+            if isinstance(exc_info, HttpProcessingError):
+                _log.info("request not understood", error=type(exc_info).__name__)
+            else:
+                _log.error("request not answered", exc_info=exc_info)
 
     async def timed(request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol

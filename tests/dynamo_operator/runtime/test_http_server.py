@@ -5,6 +5,7 @@ import ssl
 import aiohttp
 import pytest
 import trustme
+from structlog.testing import capture_logs
 
 from dynamo_operator.runtime.client.http import HttpResponse
 from dynamo_operator.runtime.http_server import HttpLimits, HttpServer
@@ -85,6 +86,49 @@ async def test_a_client_that_dawdles_is_cut_off(sent):
         await writer.wait_closed()
 
     assert answer == b"" or answer.startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+        b"POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+    ],
+    ids=["version", "length", "chunk"],
+)
+async def test_what_is_no_http_is_refused_and_logged_in_a_line(sent, caplog):
+    server = HttpServer("127.0.0.1:0")
+    server.route("POST", "/echo", echo)
+    with capture_logs() as logs:
+        async with server:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(sent)
+            answer = await reader.readline()
+            writer.close()
+
+    assert b" 400 " in answer
+    assert [(log["log_level"], log["event"]) for log in logs] == [
+        ("info", "request not understood")
+    ]
+    assert caplog.records == []
+
+
+async def test_a_defect_of_a_handler_is_answered_500_and_logged_with_its_trace(caplog):
+    async def fail(_request):
+        raise ZeroDivisionError
+
+    server = HttpServer("127.0.0.1:0")
+    server.route("GET", "/page", fail)
+    with capture_logs() as logs:
+        async with server:
+            status, _ = await fetch(f"http://127.0.0.1:{server.port}/page")
+
+    assert status == 500
+    (log,) = logs
+    assert (log["log_level"], log["event"]) == ("error", "request not answered")
+    assert isinstance(log["exc_info"], ZeroDivisionError)
+    assert caplog.records == []
 
 
 async def test_a_connection_is_kept_between_requests_and_closed_when_idle():
