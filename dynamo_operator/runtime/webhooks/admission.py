@@ -189,7 +189,7 @@ class Review:
         document = parse_review(body, "AdmissionReview", REVIEW_VERSIONS)
         try:
             admission = _admission(document["request"])
-        except (TypeError, AttributeError) as error:
+        except TypeError as error:
             raise MalformedReviewError(f"AdmissionReview: request is malformed: {error}") from None
         return cls(document["apiVersion"], admission)
 
@@ -243,19 +243,20 @@ def parse_review(body: bytes, kind: str, versions: Sequence[str]) -> Json:
 
 
 def _admission(request: Json) -> Admission:
-    kind, resource = _kind(request.get("kind")), _resource(request.get("resource"))
+    kind, resource = _kind(request, "kind"), _resource(request, "resource")
     subresource = request.get("subResource") or ""
-    requested_kind, requested = request.get("requestKind"), request.get("requestResource")
     return Admission(
         uid=request["uid"],
         operation=str(request.get("operation") or ""),
         kind=kind,
         resource=resource,
         subresource=subresource,
-        requested_kind=_kind(requested_kind) if requested_kind else kind,
-        requested_resource=_resource(requested) if requested else resource,
+        requested_kind=_kind(request, "requestKind") if request.get("requestKind") else kind,
+        requested_resource=(
+            _resource(request, "requestResource") if request.get("requestResource") else resource
+        ),
         requested_subresource=request.get("requestSubResource") or subresource,
-        requester=_requester(request.get("userInfo") or {}),
+        requester=_requester(_object(request.get("userInfo"), "userInfo") or {}),
         name=request.get("name") or "",
         namespace=request.get("namespace") or "",
         object=_object(request.get("object"), "object"),
@@ -265,15 +266,15 @@ def _admission(request: Json) -> Admission:
     )
 
 
-def _kind(value: Any) -> GroupVersionKind:
-    value = value or {}
+def _kind(request: Json, name: str) -> GroupVersionKind:
+    value = _object(request.get(name), name) or {}
     return GroupVersionKind(
         value.get("group") or "", value.get("version") or "", value.get("kind") or ""
     )
 
 
-def _resource(value: Any) -> GroupVersionResource:
-    value = value or {}
+def _resource(request: Json, name: str) -> GroupVersionResource:
+    value = _object(request.get(name), name) or {}
     return GroupVersionResource(
         value.get("group") or "", value.get("version") or "", value.get("resource") or ""
     )
@@ -284,7 +285,7 @@ def _requester(value: Json) -> Requester:
         name=value.get("username") or "",
         uid=value.get("uid") or "",
         groups=tuple(value.get("groups") or ()),
-        extra=dict(value.get("extra") or {}),
+        extra=_object(value.get("extra"), "userInfo.extra") or {},
     )
 
 

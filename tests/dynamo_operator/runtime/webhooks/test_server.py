@@ -40,6 +40,12 @@ def allowed(obj, admission):
     return None
 
 
+def asking(**request):
+    """A review whose request says that, too."""
+    whole = review("CREATE")
+    return {**whole, "request": {**whole["request"], **request}}
+
+
 @pytest.mark.parametrize(
     ("body", "headers", "text"),
     [
@@ -51,6 +57,10 @@ def allowed(obj, admission):
         ({"kind": "AdmissionReview"}, None, "request must be an object with a uid"),
         ({"kind": "AdmissionReview", "request": {}}, None, "request must be an object with a uid"),
         (review("CREATE", []), None, "object must be an object or null"),
+        (asking(kind="Widget"), None, "kind must be an object or null"),
+        (asking(requestResource=["x"]), None, "requestResource must be an object or null"),
+        (asking(userInfo="jane"), None, "userInfo must be an object or null"),
+        (asking(userInfo={"extra": "x"}), None, "userInfo.extra must be an object or null"),
         ({**review("CREATE"), "apiVersion": "admission.k8s.io/v2"}, None, "AdmissionReview of"),
         (review("CREATE"), {"content-type": "text/plain"}, "content type 'text/plain'"),
         (review("CREATE"), {}, "content type ''"),
