@@ -206,6 +206,17 @@ async def test_the_production_program_works_and_ends_on_sigterm(over_https, widg
 
 
 @pytest.mark.virtual_time
+async def test_the_metrics_of_the_checklist_exist(cluster, widgets):
+    async with cluster.manager(widgets.controller()) as manager:
+        served = manager.metrics.render().decode()
+    page = (DOCS / "production_checklist.md").read_text()
+    named = re.findall(r"`((?:controller_runtime|workqueue)_\w+)`", page)
+
+    assert len(named) == 4
+    assert [name for name in named if f"# TYPE {name.removesuffix('_total')}" not in served] == []
+
+
+@pytest.mark.virtual_time
 async def test_what_was_kopfs_works_and_is_rid_of_its_finalizer(cluster, monkeypatch):
     page = module_of("migrating_from_kopf", monkeypatch)
     held = page.Widget.new("a", namespace="default", spec={"size": 3})
