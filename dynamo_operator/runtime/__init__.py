@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from dynamo_operator.runtime.manager import (
         Manager,
         ManagerStateError,
-        Runnable,
         ShutdownTimeoutError,
     )
     from dynamo_operator.runtime.metrics import Metrics
@@ -84,6 +83,7 @@ if TYPE_CHECKING:
         TerminalError,
         object_reconciler,
     )
+    from dynamo_operator.runtime.runnables import Runnable
     from dynamo_operator.runtime.running_controller import RunningController
     from dynamo_operator.runtime.selectors import by_field
     from dynamo_operator.runtime.served_kinds import definition_permission
@@ -176,7 +176,8 @@ _MODULES = {
     "http_server": "HttpLimits HttpServer",
     "leader_election": "LeaderElection LeaderElectionError LeadershipLostError",
     "log_context": "current_reconcile_id",
-    "manager": "Manager ManagerStateError Runnable ShutdownTimeoutError",
+    "manager": "Manager ManagerStateError ShutdownTimeoutError",
+    "runnables": "Runnable",
     "metrics": "Metrics",
     "models": "KubeModel KubeStruct ObjectMeta",
     "owner_references": "OwnershipError is_controlled_by is_owned_by owner_reference",

@@ -22,11 +22,11 @@ grace, and from before that on whatever it still tries to write is refused.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from enum import Enum
 from functools import partial
-from typing import Any, Final, Protocol, overload
+from typing import Final, overload
 
 import structlog
 
@@ -46,6 +46,7 @@ from dynamo_operator.runtime.leader_elector import LeaderElector
 from dynamo_operator.runtime.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
 from dynamo_operator.runtime.metrics import Metrics
 from dynamo_operator.runtime.permissions import Permission
+from dynamo_operator.runtime.runnables import Failures, Runnable, RunnableGroup, first_leaf
 from dynamo_operator.runtime.running_controller import RunningController
 from dynamo_operator.runtime.server_warnings import ServerWarnings
 from dynamo_operator.runtime.webhooks.server import Webhooks
@@ -69,17 +70,6 @@ class ManagerStateError(RuntimeError):
 
 class ShutdownTimeoutError(RuntimeError):
     """Runnables were still running at the end of the grace period; names them."""
-
-
-class Runnable(Protocol):
-    """Anything that a manager runs.
-
-    A class may leave `needs_leadership` out: it is then taken as true, the safe side. What is bound
-    to a leader that competes again after a loss is run once in each of its terms.
-    """
-
-    async def run(self) -> None:
-        """Work until cancelled, or return when there is nothing more to do."""
 
 
 class _State(Enum):
@@ -190,13 +180,13 @@ class Manager:
             self.events = make_recorder(counted.with_fence(elector.leadership))
             self.healthz.add("leader-election", elector.check)
         self._grace = graceful_shutdown_seconds
-        self._failures = _Failures()
+        self._failures = Failures()
         self._webhooks: list[Webhooks] = []
-        self._infrastructure = _RunnableGroup(self._failures)
-        self._caches = _RunnableGroup(self._failures)
-        self._others = _RunnableGroup(self._failures)
-        self._term_events = _RunnableGroup(self._failures)
-        self._leader_bound = _RunnableGroup(self._failures, self._has_lost)
+        self._infrastructure = RunnableGroup(self._failures)
+        self._caches = RunnableGroup(self._failures)
+        self._others = RunnableGroup(self._failures)
+        self._term_events = RunnableGroup(self._failures)
+        self._leader_bound = RunnableGroup(self._failures, self._has_lost)
         self._kept: list[Runnable] = []
         self._term_is_lost = False
         self._controllers: dict[str, RunningController] = {}
@@ -426,7 +416,7 @@ class Manager:
         if lost.cancel():
             asyncio.get_running_loop().call_later(_AT_ONCE_SECONDS, self._abandon_again, lost)
 
-    def _abandon_again(self, lost: _RunnableGroup) -> None:
+    def _abandon_again(self, lost: RunnableGroup) -> None:
         running = lost.cancel()
         if running:
             _log.info("work of a lost term is being cancelled", runnables=running)
@@ -436,7 +426,7 @@ class Manager:
         """Make what is leader-bound anew, so that controllers queue all that is there once more."""
         kept, self._kept = self._kept, []
         self._term_is_lost = False
-        self._leader_bound = _RunnableGroup(self._failures, self._has_lost)
+        self._leader_bound = RunnableGroup(self._failures, self._has_lost)
         for runnable in kept:
             if isinstance(runnable, RunningController):
                 if runnable.is_stopping:
@@ -522,110 +512,3 @@ class Manager:
         if unsynced:
             raise UnhealthyError("; ".join(unsynced))
         raise ManagerStateError(f"manager {self.name!r}: is starting")
-
-
-class _Failures:
-    """The first error of any runnable; later ones, and those during a stop, are logged only."""
-
-    def __init__(self) -> None:
-        self.first: Exception | None = None
-        self.stopping = False
-
-    async def watch(
-        self,
-        runnable: Runnable,
-        name: str,
-        is_over: Callable[[], bool],
-        is_ending: Callable[[], bool],
-    ) -> None:
-        try:
-            await _run(runnable, name)
-        except asyncio.CancelledError:
-            if self.first is not None or self.stopping or is_over() or is_ending():
-                raise
-            # A task group would take it for the end that it asked for.
-            self.first = RuntimeError(f"{name} was cancelled by somebody else than its manager")
-            raise self.first from None
-        except Exception as error:
-            if self.first is None and not self.stopping and not is_over():
-                self.first = error
-                raise
-            _log.error("runnable failed while stopping", runnable=name, exc_info=error)
-
-
-async def _run(runnable: Runnable, name: str) -> None:
-    try:
-        await runnable.run()
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        # A task group would take it for the end that it asked for.
-        raise RuntimeError(f"{name} raised CancelledError, although nobody cancelled it") from error
-
-
-class _RunnableGroup:
-    """Runnables that start and stop together: collected before the start, started at once after.
-
-    Args:
-        failures: where their errors go.
-        is_over: whether errors count no more.
-    """
-
-    def __init__(self, failures: _Failures, is_over: Callable[[], bool] = lambda: False) -> None:
-        self._failures = failures
-        self._is_over = is_over
-        self._collected: list[Runnable] = []
-        self._group: asyncio.TaskGroup | None = None
-        self._is_ending = False
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def __iter__(self) -> Iterator[Runnable]:
-        return iter(self._collected)
-
-    def add(self, runnable: Runnable) -> None:
-        if self._group is None:
-            self._collected.append(runnable)
-        else:
-            self._start(self._group, runnable)
-
-    def cancel(self) -> list[str]:
-        """Cancel whatever still runs and return its names."""
-        running = [task for task in self._tasks if not task.done()]
-        for task in running:
-            task.cancel()
-        return [task.get_name() for task in running]
-
-    async def __aenter__(self) -> None:
-        self._group = asyncio.TaskGroup()
-        self._is_ending = False
-        await self._group.__aenter__()
-        for runnable in self._collected:
-            self._start(self._group, runnable)
-        self._collected.clear()
-
-    async def __aexit__(self, *error: Any) -> None:
-        assert self._group is not None
-        self._is_ending = True
-        try:
-            await self._group.__aexit__(*error)
-        finally:
-            self._group = None
-
-    def _start(self, group: asyncio.TaskGroup, runnable: Runnable) -> None:
-        name = getattr(runnable, "name", "") or type(runnable).__name__
-
-        def is_ending() -> bool:
-            return self._is_ending or getattr(runnable, "is_stopping", False)
-
-        watched = self._failures.watch(runnable, name, self._is_over, is_ending)
-        task = group.create_task(watched, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-
-def first_leaf(error: BaseException) -> BaseException:
-    """Return the first error in a group of groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

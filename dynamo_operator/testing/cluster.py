@@ -20,7 +20,8 @@ from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.config import ClientConfig
 from dynamo_operator.runtime.controller import Controller
-from dynamo_operator.runtime.manager import Manager, Runnable
+from dynamo_operator.runtime.manager import Manager
+from dynamo_operator.runtime.runnables import Runnable
 from dynamo_operator.runtime.webhooks.configuration import UrlEndpoint
 from dynamo_operator.runtime.webhooks.server import Webhooks
 from dynamo_operator.testing.audit_file import AuditFile
