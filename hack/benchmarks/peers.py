@@ -326,8 +326,9 @@ class _Statuses:
                 async for chunk in chunks:
                     *lines, rest = (rest + chunk).split(b"\n")
                     now = time.perf_counter()
-                    for line in lines:
-                        self._take(json.loads(line)["object"], now)
+                    for event in map(json.loads, lines):
+                        if event["type"] != "ERROR":
+                            self._take(event["object"], now)
                     self._changed.set()
 
     def _take(self, widget: dict[str, Any], now: float) -> None:
