@@ -173,11 +173,12 @@ def peers(scale: float) -> list[Measurement]:
 
 def _frameworks() -> list[Framework]:
     """Return ours, controller-runtime and kopf, in the order in which they are compared."""
+    go_twin = peer_installs.go_twin()
     python, variables = peer_installs.our_python()
     twins = {"PYTHONPATH": str(peer_installs.TWINS)}
     return [
         Framework("ours", [str(python), "-m", "hack.benchmarks.twins.ours"], variables),
-        Framework("controller-runtime", [str(peer_installs.go_twin())]),
+        Framework("controller-runtime", [str(go_twin)]),
         Framework("kopf", [str(peer_installs.kopf_python()), "-m", "kopf_twin"], twins),
     ]
 

@@ -15,11 +15,11 @@ from hack.benchmarks.measurement import Bar, Measurement, Verdict, number, table
 ROOT = Path(__file__).parents[2]
 
 
-def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+def bench(*arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "hack/bench", *arguments],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": path or os.environ["PATH"]},
         capture_output=True,
         text=True,
         check=False,
@@ -110,3 +110,10 @@ def test_whole_controllers_are_measured():
 
     assert overhead.value > 0
     assert rate.value == pytest.approx(1000 / each.value)
+
+
+def test_without_go_there_are_no_peers_and_one_line_says_so(tmp_path):
+    ran = bench("peers", path=str(tmp_path))
+
+    assert ran.returncode == 0
+    assert ran.stderr.splitlines()[1:] == ["peers: skipped: there is no Go on PATH (go.dev/dl)"]
