@@ -132,7 +132,7 @@ async def test_a_search_survives_when_the_api_server_has_to(
 
 
 def is_relist(request: ProxiedRequest) -> bool:
-    """Whether all objects of a kind were fetched."""
-    if request.status != 200:
+    """Whether all objects of a kind were fetched, not those of one namespace to look twice."""
+    if request.status != 200 or request.route.namespace:
         return False
     return request.route.verb == "list" or "sendInitialEvents=true" in request.query
