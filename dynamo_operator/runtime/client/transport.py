@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -387,4 +388,9 @@ def _lower_case(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _described(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        # Its own text shows the TLS context as an object at an address.
+        number, reason = error.os_error.errno or 0, error.os_error.strerror
+        why = os.strerror(number) if number > 0 else reason or error.os_error
+        return f"cannot connect to {error.host}:{error.port}: {why}"
     return " ".join(str(error).split()) or type(error).__name__

@@ -177,14 +177,17 @@ async def test_a_header_that_cannot_be_sent_is_a_transport_error():
     assert server.received == []
 
 
-async def test_a_refused_connection_was_never_sent():
-    transport = HttpTransport(ClientConfig(f"http://127.0.0.1:{await closed_port()}"))
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_refused_connection_was_never_sent(scheme):
+    port = await closed_port()
+    transport = HttpTransport(ClientConfig(f"{scheme}://127.0.0.1:{port}"))
 
     with pytest.raises(TransportError) as caught:
         await transport.send(POST, timeout_seconds=5)
     await transport.close()
 
     assert not caught.value.sent
+    assert str(caught.value) == (f"POST /x: cannot connect to 127.0.0.1:{port}: Connection refused")
 
 
 async def test_a_server_that_hangs_ends_in_a_deadline_after_sending():
