@@ -110,6 +110,7 @@ class EventRecorder:
         self._dropped = dropped
         self._queue: asyncio.Queue[tuple[_Occurrence, datetime]] = asyncio.Queue(_QUEUE_LENGTH)
         self._series: OrderedDict[_Occurrence, _Series] = OrderedDict()
+        self._interrupted: Event | None = None
         self._logged: set[tuple[str, str]] = set()
         self._made = 0
 
@@ -176,6 +177,7 @@ class EventRecorder:
         finally:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_SECONDS):
+                    await self._send_interrupted()
                     while not self._queue.empty():
                         occurrence, when = self._queue.get_nowait()
                         await self._send(occurrence, when, tries=1)
@@ -184,8 +186,15 @@ class EventRecorder:
         try:
             await self._send_or_count(occurrence, when, tries=tries)
         except Exception as error:  # noqa: BLE001 - nor does it fail whoever sends the others
+            self._interrupted = None
             self._dropped("refused")
             _log.error("event not recorded", reason=occurrence.reason, exc_info=error)
+
+    async def _send_interrupted(self) -> None:
+        """Send once more, under its name, what was on its way when the stop came."""
+        event, self._interrupted = self._interrupted, None
+        if event is not None:
+            await self._try(lambda: self._client.create(event), tries=1)
 
     async def _send_or_count(self, occurrence: _Occurrence, when: datetime, *, tries: int) -> None:
         now = self._clock.monotonic()
@@ -198,8 +207,9 @@ class EventRecorder:
             if series.written_count == 1 or due:
                 await self._write_series(occurrence, series, tries=tries)
             return
-        event = self._event(occurrence, when)
+        event = self._interrupted = self._event(occurrence, when)
         error = await self._try(lambda: self._client.create(event), tries=tries)
+        self._interrupted = None
         # Names are used once: one that exists is an earlier try whose answer was lost.
         if error is not None and not isinstance(error, AlreadyExistsError):
             self._give_up(occurrence, error)

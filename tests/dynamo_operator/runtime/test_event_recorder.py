@@ -250,6 +250,26 @@ async def test_what_is_queued_at_the_stop_is_still_sent(bench):
     assert [event["note"] for event in bench.writer.created] == ["made it", "last"]
 
 
+async def test_what_is_on_its_way_at_the_stop_is_sent_again_before_what_is_queued(bench):
+    names = []
+    send = bench.writer.create
+
+    async def create(obj):
+        names.append(obj.key.name)
+        if len(names) == 1:
+            await asyncio.sleep(3600)  # cut off by the stop
+        return await send(obj)
+
+    bench.writer.create = create
+    async with running(bench.recorder):
+        bench.recorder.record(OBJECT, **TEXT)
+        await asyncio.sleep(1)
+        bench.recorder.record(OBJECT, **{**TEXT, "note": "last"})
+
+    assert [event["note"] for event in bench.writer.created] == ["made it", "last"]
+    assert names[0] == names[1]  # so that the server tells if it took the first
+
+
 async def test_nothing_that_is_reported_fails_the_reporter_or_the_other_events(bench):
     nonsense: Any = object()
     bench.writer.failures = [ValueError("cannot be written as JSON")]
