@@ -194,8 +194,8 @@ async def _publish_last(
         except _PERMANENT:
             raise
         except (ClientError, TimeoutError) as error:
-            is_waited_out = asyncio.get_running_loop().time() < outage_ends
-            if isinstance(error, _OUTAGE) and is_waited_out:
+            is_outage = isinstance(error, _OUTAGE)
+            if is_outage and asyncio.get_running_loop().time() < outage_ends:
                 delay: float | None = FINAL_RETRY_DELAYS[-1]
             else:
                 delay = next(delays, None)

@@ -102,6 +102,11 @@ class HttpServer:
         if below:
             self._prefixes[method, path.rstrip("/") + "/"] = route
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether it was started, and not stopped since."""
+        return self._stack is not None
+
     async def __aenter__(self) -> Self:
         from aiohttp import web
 

@@ -210,7 +210,7 @@ class ReconcileLoop:
             self._queue.add(
                 item.key,
                 priority=priority,
-                after=result.requeue_after or 0.0,
+                after=result.longest_backoff or 0.0,
                 rate_limited=True,
                 trigger=backoff,
             )

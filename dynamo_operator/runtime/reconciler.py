@@ -24,13 +24,13 @@ class TerminalError(Exception):
 class Result:
     """What a reconcile decided.
 
-    Make one with `done`, `requeue` or `backoff`, whose words say more than the fields; failures are
-    exceptions. A key that comes back has
+    Make one with `done`, `requeue` or `backoff`; failures are exceptions. A key that comes back has
     the priority with which it was taken, unless `priority` says another.
     """
 
     requeue_after: float | None = None
     backoff_reason: str | None = None
+    longest_backoff: float | None = None
     priority: int | None = None
 
     @classmethod
@@ -60,7 +60,7 @@ class Result:
             at_most: seconds (> 0) that the delay does not exceed.
             priority: of the key then.
         """
-        return cls(requeue_after=at_most, backoff_reason=reason, priority=priority)
+        return cls(backoff_reason=reason, longest_backoff=at_most, priority=priority)
 
 
 class Reconciler(Protocol):

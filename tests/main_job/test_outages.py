@@ -16,7 +16,6 @@ import pytest
 import pytest_asyncio
 
 from dynamo_operator.cli.local import grant_operator
-from dynamo_operator.local_cluster.cluster import LocalCluster
 from dynamo_operator.testing.fault_proxy import FaultProxy
 from dynamo_operator.testing.faults import ProxiedRequest
 from dynamo_operator.testing.polling import eventually
@@ -25,28 +24,19 @@ from tests.control_planes import CONTROL_PLANES
 from tests.main_job import scripted_planner
 from tests.main_job.operator_process import OperatorProcess
 from tests.main_job.processes import command_of
-from tests.main_job.stage import Stage, completed_with, playhouse, scripted_images
+from tests.main_job.stage import Stage, completed_with
 
 pytestmark = [
     pytest.mark.node,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(300),
+    pytest.mark.parametrize("scripted_cluster", CONTROL_PLANES[1:], indirect=True, scope="module"),
 ]
 
 OUTAGE_SECONDS = 60.0
 PATIENCE_SECONDS = 150.0  # the real controllers look for their API server twice a minute
 MOST_REQUESTS = 60  # of a kind and verb: one a second
 MOST_WATCHES = 12  # of a kind; with delays that double from 0.8 to 30 seconds, a minute sees 8
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=CONTROL_PLANES[1:])
-async def scripted_cluster(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[LocalCluster]:
-    """A cluster on a real control plane."""
-    directory = tmp_path_factory.mktemp("cluster")
-    async with playhouse(directory, scripted_images(), request.param) as cluster:
-        yield cluster
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -67,26 +68,28 @@ class Replica:
 @pytest_asyncio.fixture(loop_scope="module")
 async def replicas(unoperated: Stage, tmp_path: Path) -> AsyncIterator[tuple[Replica, Replica]]:
     """The one that leads and the one that stands by."""
-    made = []
-    for group in ("first-replica", "second-replica"):
-        path = tmp_path / f"{group}.kubeconfig"
-        cluster, user = unoperated.cluster, unoperated.operator_user
-        group = f"{group}-{unoperated.namespace}"  # the audit log spans several tests
-        cluster.kubeconfig(user, groups=(group,), path=path)
-        proxy = FaultProxy(path, directory=tmp_path)
-        await proxy.__aenter__()
-        process = OperatorProcess(proxy.kubeconfig, log_directory=tmp_path, flags=FLAGS, name=group)
-        made.append(Replica(group, process, proxy, cluster.audit))
-    try:
-        leader, standby = made
+    async with (
+        replica(unoperated, tmp_path, "first-replica") as leader,
+        replica(unoperated, tmp_path, "second-replica") as standby,
+    ):
         await leader.process.start()
         await eventually(leader.renewals)
         await standby.process.start()
         yield leader, standby
-    finally:
-        for replica in made:
-            await replica.process.kill()
-            await replica.proxy.__aexit__(None, None, None)
+
+
+@asynccontextmanager
+async def replica(stage: Stage, directory: Path, name: str) -> AsyncGenerator[Replica]:
+    """One of them, not started yet; gone after the block."""
+    group = f"{name}-{stage.namespace}"  # the audit log spans several tests
+    path = directory / f"{name}.kubeconfig"
+    stage.cluster.kubeconfig(stage.operator_user, groups=(group,), path=path)
+    async with FaultProxy(path, directory=directory) as proxy:
+        process = OperatorProcess(proxy.kubeconfig, log_directory=directory, flags=FLAGS, name=name)
+        try:
+            yield Replica(group, process, proxy, stage.cluster.audit)
+        finally:
+            await process.kill()
 
 
 async def test_when_the_leader_is_killed_the_other_goes_on(

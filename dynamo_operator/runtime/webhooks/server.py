@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -88,7 +88,6 @@ class Webhooks:
             address, certificate=certificate, shutdown_seconds=_SHUTDOWN_SECONDS
         )
         self._conversions = Conversions(conversions)
-        self._stack: AsyncExitStack | None = None
         self._metrics: WebhookMetrics | None = None
         self._paths: list[str] = []
         self.has_conversions: bool = bool(conversions)
@@ -124,7 +123,7 @@ class Webhooks:
         Raises:
             WebhookServerError: it does not listen, or serves a certificate that is not valid now.
         """
-        if self._stack is None:
+        if not self._server.is_listening:
             raise WebhookServerError("webhooks: not serving yet")
         trust = await asyncio.to_thread(_trusting, self._certificate.pem)
         try:
@@ -139,9 +138,7 @@ class Webhooks:
             raise WebhookServerError(f"webhooks: {error or 'no answer'}") from error
 
     async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._server)
-            self._stack = stack.pop_all()
+        await self._server.__aenter__()
         _log.info("webhooks served", port=self.port)
         return self
 
@@ -151,17 +148,11 @@ class Webhooks:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        stack, self._stack = self._stack, None
-        if stack is not None:
-            await stack.aclose()
+        await self._server.__aexit__(error_type, error, traceback)
 
     async def run(self) -> None:
         """Serve until cancelled, and keep the certificate fresh."""
-        if self._stack is None:
-            async with self:
-                await self._server.run()
-        else:
-            await self._server.run()
+        await self._server.run()
 
     def _add(self, path: str, handler: Handler, limit_seconds: float) -> None:
         async def judge(request: HttpRequest) -> HttpResponse:
