@@ -22,10 +22,9 @@ from dynamo_operator.runtime.client.paths import (
     resource_path,
     selector_query,
 )
-from dynamo_operator.runtime.client.reader import M
+from dynamo_operator.runtime.client.reader import Kind, M
 from dynamo_operator.runtime.client.rest import RequestObserver, RestClient, WarningObserver
 from dynamo_operator.runtime.client.throttle import Throttle
-from dynamo_operator.runtime.client.uncached_reader import Kind
 from dynamo_operator.runtime.client.writer import Writer
 from dynamo_operator.runtime.client.writes import WriteObserver
 from informers.clock import Clock, Random, SystemClock

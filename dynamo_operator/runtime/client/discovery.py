@@ -8,8 +8,8 @@ from typing import Any
 
 from dynamo_operator.runtime.client import codec
 from dynamo_operator.runtime.client.errors import ApiError, TransportError
-from dynamo_operator.runtime.client.reader import M
-from dynamo_operator.runtime.client.uncached_reader import Kind, LiveReader
+from dynamo_operator.runtime.client.reader import Kind, M
+from dynamo_operator.runtime.client.uncached_reader import LiveReader
 from informers.objects import ResourceType
 
 _JSON = "application/json"

@@ -10,6 +10,8 @@ from dynamo_operator.runtime.models import KubeModel
 from informers.objects import ObjectKey, ResourceType
 
 M = TypeVar("M", bound=KubeModel | GeneratedModel)
+Kind = type[M] | ResourceType
+"""What names a kind, and says in what its objects are given."""
 AnyKind = type[KubeModel] | type[GeneratedModel] | ResourceType
 """What names a kind: a model class, ours or the generated client's, or a resource type."""
 

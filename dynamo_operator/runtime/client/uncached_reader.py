@@ -23,13 +23,12 @@ from dynamo_operator.runtime.client.paths import (
     resource_path,
     selector_query,
 )
-from dynamo_operator.runtime.client.reader import M
+from dynamo_operator.runtime.client.reader import Kind, M
 from dynamo_operator.runtime.client.rest import DEFAULT_TIMEOUT_SECONDS, RestClient
 from dynamo_operator.runtime.selectors import KEY_FIELDS, FieldRequirement, meets, parse_fields
 from informers.list_watch import ListPage
 from informers.objects import CachedObject, ObjectKey, ResourceType
 
-Kind = type[M] | ResourceType
 Query = Sequence[tuple[str, str]]
 
 _PAGE_SIZE = 500

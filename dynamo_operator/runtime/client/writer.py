@@ -23,9 +23,9 @@ from dynamo_operator.runtime.client.paths import (
     resource_path,
     selector_query,
 )
-from dynamo_operator.runtime.client.reader import M
+from dynamo_operator.runtime.client.reader import Kind, M
 from dynamo_operator.runtime.client.statuses import refuses_uid
-from dynamo_operator.runtime.client.uncached_reader import Kind, LiveReader, plain_of
+from dynamo_operator.runtime.client.uncached_reader import LiveReader, plain_of
 from dynamo_operator.runtime.client.writes import (
     PatchType,
     Propagation,

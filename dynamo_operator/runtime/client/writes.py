@@ -17,8 +17,7 @@ from dynamo_operator.runtime.client.errors import (
     UnknownOutcomeError,
 )
 from dynamo_operator.runtime.client.generated_models import GeneratedStruct, is_generated
-from dynamo_operator.runtime.client.reader import M
-from dynamo_operator.runtime.client.uncached_reader import Kind
+from dynamo_operator.runtime.client.reader import Kind, M
 from dynamo_operator.runtime.models import KubeModel, KubeStruct
 from informers.objects import CachedObject, ObjectKey, ResourceType
 
