@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from dynamo_operator.apiserver.api_server import ApiServer
 from dynamo_operator.apiserver.audit import AuditLog
@@ -19,6 +19,7 @@ from dynamo_operator.certificates import LONGEST_COMMON_NAME
 from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.config import ClientConfig
+from dynamo_operator.runtime.client.http import Transport
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.runnables import Runnable
@@ -60,6 +61,13 @@ _REAL_CONTROLLERS: dict[ControllerName, tuple[str, ...]] = {
 }
 
 
+class Connect(Protocol):
+    """Makes the transport between a user and an API server in this process."""
+
+    def __call__(self, server: ApiServer, *, user: UserInfo) -> Transport:
+        """Return it."""
+
+
 class Cluster:
     """Made by `Cluster.start`.
 
@@ -83,6 +91,7 @@ class Cluster:
         random: Random,
         stack: AsyncExitStack,
         directory: Path,
+        connect: Connect,
     ) -> None:
         self.clock = clock
         self.random = random
@@ -90,6 +99,7 @@ class Cluster:
         self._served = served
         self._stack = stack
         self._directory = directory
+        self._connect = connect
         self._webhooks: InProcessWebhooks | None = None
         self.client = self.client_of("admin", ADMIN_GROUPS)
 
@@ -103,6 +113,7 @@ class Cluster:
         crds: Iterable[Mapping[str, Any]] = (),
         seed: int = 0,
         environ: Mapping[str, str] | None = None,
+        connect: Connect = InProcessTransport,
     ) -> AsyncGenerator[Cluster]:
         """Start a cluster for the length of the block; on a virtual-time loop its time is virtual.
 
@@ -115,6 +126,7 @@ class Cluster:
             seed: of every random choice.
             environ: in mode real: says where the binaries are (KUBEBUILDER_ASSETS, caches), or
                 which cluster to use instead (USE_EXISTING_CLUSTER, KUBECONFIG).
+            connect: in mode in_process: makes the transport of a user's client.
 
         Raises:
             ControlPlaneMissingError: mode real has nothing to start; says how to get it.
@@ -148,6 +160,7 @@ class Cluster:
                 random=random,
                 stack=stack,
                 directory=directory,
+                connect=connect,
             )
             if embedded is not None:
                 await stack.enter_async_context(cluster._calling_webhooks(embedded))
@@ -205,7 +218,7 @@ class Cluster:
         """Return a client of another user; without groups it may do what RBAC grants it."""
         if self._served is None:
             info = UserInfo(user, groups=(*groups, "system:authenticated"))
-            transport = InProcessTransport(self.server, user=info)
+            transport = self._connect(self.server, user=info)
             client = Client.over(transport, host="in-process", clock=self.clock, random=self.random)
         else:
             config = ClientConfig.load(self.kubeconfig(user, groups), environ={})

@@ -129,20 +129,22 @@ class _JumpingSelector(selectors.DefaultSelector):
         return ready
 
 
-class _NumberedTask(asyncio.Task[T]):
+class NumberedTask(asyncio.Task[T]):
+    """A task that hashes by its number."""
+
     def __init__(self, number: int, coro: Coroutine[Any, Any, T], **options: Any) -> None:
-        self._number = number  # first: the base class puts the task into a set
+        self.number = number  # first: the base class puts the task into a set
         super().__init__(coro, **options)
 
     def __hash__(self) -> int:
-        return self._number
+        return self.number
 
 
 def _numbered_task_factory() -> Callable[..., asyncio.Task[Any]]:
     numbers = itertools.count()
 
     def make(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
-        return _NumberedTask(next(numbers), coro, loop=loop, **options)
+        return NumberedTask(next(numbers), coro, loop=loop, **options)
 
     return make
 

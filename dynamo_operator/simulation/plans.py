@@ -1,0 +1,391 @@
+"""What happens in a run beside the ordinary: faults, and the moments at which they happen.
+
+A plan is data: it goes to JSON and back, and a run with the same scenario, seed, schedule and
+faults is the same run, step by step.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
+
+from dynamo_operator.simulation.history import Call
+
+Phase = Literal["before", "applied", "after"]
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class At(_Data):
+    """A moment of a run: a call, or a time. Texts are patterns as of shells, matched whole.
+
+    Args:
+        seconds: of virtual time after the workload's begin; everything else is about calls then
+            and not looked at.
+        actor: who calls; the name of a process without its incarnation.
+        verb: get, list, watch, create, update, patch, apply, delete, deletecollection.
+        resource: plural, with a subresource after a slash: `jobs`, `runs/status`.
+        name: of the object, `namespace/name` or the name of a cluster-wide one; "" for collections.
+        occurrence: which of the calls that match, from 1; 0 for each.
+        phase: `before` the server is given the call, when it has `applied` it and the answer is on
+            its way, or `after` the caller has the answer.
+        event: of a watch the number of the event, from 1, initial ones included; 0 is its opening.
+    """
+
+    seconds: float | None = None
+    actor: str = "operator*"
+    verb: str = "*"
+    resource: str = "*"
+    name: str = "*"
+    occurrence: int = 1
+    phase: Phase = "before"
+    event: int = 0
+
+    def matches(self, call: Call) -> bool:
+        """Whether it is such a call, whichever its number."""
+        return (
+            self.seconds is None
+            and fnmatchcase(call.actor, self.actor)
+            and fnmatchcase(call.verb, self.verb)
+            and fnmatchcase(resource_of(call), self.resource)
+            and fnmatchcase(name_of(call), self.name)
+        )
+
+    def __str__(self) -> str:
+        if self.seconds is not None:
+            return f"at {self.seconds:g} s"
+        number = f"#{self.occurrence}" if self.occurrence else "(each)"
+        event = f" event {self.event}" if self.event else ""
+        name = f" {self.name}" if self.name else ""
+        return f"{self.phase} {self.actor}: {self.verb} {self.resource}{name} {number}{event}"
+
+
+def at(call: Call, phase: Phase = "before", *, event: int = 0) -> At:
+    """Return the moment of exactly this call."""
+    return At(
+        actor=call.actor,
+        verb=call.verb,
+        resource=resource_of(call),
+        name=_escaped(name_of(call)),
+        occurrence=call.occurrence,
+        phase=phase,
+        event=event,
+    )
+
+
+def resource_of(call: Call) -> str:
+    """Return plural and subresource, as `At.resource` has them."""
+    plural = call.resource[1]
+    return f"{plural}/{call.subresource}" if call.subresource else plural
+
+
+def name_of(call: Call) -> str:
+    """Return the object's key, as `At.name` has it."""
+    return "/".join(part for part in (call.key.namespace, call.key.name) if part)
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"[{c}]" if c in "*?[" else c for c in text)
+
+
+class _Deed(_Data):
+    do: str
+
+    @model_serializer(mode="wrap")
+    def _with_its_name(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {"do": self.do, **serialize(self)}
+
+
+class Kill(_Deed):
+    """The process is gone in the middle of what it does; no `finally` of it runs.
+
+    Args:
+        restart_after: seconds until it is started again; None leaves that to the healing.
+        behind: for a restart on an API server that is behind: how many of the latest changes it
+            does not know, until it is healed.
+    """
+
+    do: Literal["kill"] = "kill"
+    restart_after: float | None = 1.0
+    behind: int = 0
+
+
+class Terminate(_Deed):
+    """The process is told to stop (SIGTERM), stops in good order, and is started again."""
+
+    do: Literal["terminate"] = "terminate"
+    restart_after: float | None = 1.0
+
+
+class Pause(_Deed):
+    """Nothing of the process runs for a while, as when its machine is frozen (SIGSTOP)."""
+
+    do: Literal["pause"] = "pause"
+    seconds: float
+
+
+class Overlap(_Deed):
+    """One more process of the operator runs for a while, whoever leads: two leaders.
+
+    Args:
+        seconds: until it is terminated.
+    """
+
+    do: Literal["overlap"] = "overlap"
+    seconds: float = 60.0
+
+
+class Partition(_Deed):
+    """The process does not reach the API server.
+
+    Args:
+        seconds: how long; None until the healing.
+        resource: pattern of what is cut off only, e.g. `leases`; with a `!` before it: all but.
+        silent: whether packets vanish, so that calls wait for their deadline and watches go
+            silent; else connections are refused, and watches reset.
+    """
+
+    do: Literal["partition"] = "partition"
+    seconds: float | None = 30.0
+    resource: str = "*"
+    silent: bool = False
+
+
+class Fail(_Deed):
+    """The call is answered with an error.
+
+    Args:
+        code: HTTP status.
+        reason: of the Status; by default the usual one of the code.
+        headers: of the answer, such as `retry-after`; names in lower case.
+        applied: whether the server did nevertheless what was asked.
+    """
+
+    do: Literal["fail"] = "fail"
+    code: int
+    reason: str = ""
+    headers: dict[str, str] = {}
+    applied: bool = False
+
+
+class Lose(_Deed):
+    """The connection breaks.
+
+    Args:
+        what: the `connection` cannot be made, the `request` is lost on its way, or the `answer` is;
+            the caller of a write cannot tell the last two apart.
+    """
+
+    do: Literal["lose"] = "lose"
+    what: Literal["connection", "request", "answer"]
+
+
+class Delay(_Deed):
+    """The call takes longer; `before`: to the server, else: the answer. Of a watch: the event.
+
+    Whoever called may have given up or be dead when the request arrives: it is done all the same.
+    """
+
+    do: Literal["delay"] = "delay"
+    seconds: float
+
+
+class Hang(_Deed):
+    """The request vanishes, and the connection stays open: the caller waits for its deadline."""
+
+    do: Literal["hang"] = "hang"
+
+
+class Garble(_Deed):
+    """The answer's body is not what it should be, though the status is.
+
+    Args:
+        body: `truncated` in the middle and then cut off, a proxy's `html`, or `empty`.
+    """
+
+    do: Literal["garble"] = "garble"
+    body: Literal["truncated", "html", "empty"] = "html"
+
+
+class Cut(_Deed):
+    """A watch ends before the event.
+
+    Args:
+        how: in good order (`end`), by a `reset`, in the `middle` of the event's line, by an ERROR
+            event that says 410 (`expired`) or 500 (`error`).
+    """
+
+    do: Literal["cut"] = "cut"
+    how: Literal["end", "reset", "middle", "expired", "error"] = "end"
+
+
+class Drop(_Deed):
+    """A watch loses events and does not say so, which no correct server does.
+
+    Args:
+        events: how many, from the one at which this happens.
+    """
+
+    do: Literal["drop"] = "drop"
+    events: int = 1
+
+
+class Duplicate(_Deed):
+    """A watch delivers the event twice."""
+
+    do: Literal["duplicate"] = "duplicate"
+
+
+class Stall(_Deed):
+    """A watch says nothing for a while, not even bookmarks; then everything at once."""
+
+    do: Literal["stall"] = "stall"
+    seconds: float
+
+
+class Freeze(_Deed):
+    """The process sees a kind as it is now and no newer: its watch and its stale lists.
+
+    Args:
+        resource: pattern of plurals.
+        seconds: how long; None until the healing.
+        events: how many later events it sees nevertheless, each one that late.
+    """
+
+    do: Literal["freeze"] = "freeze"
+    resource: str = "*"
+    seconds: float | None = 30.0
+    events: int | None = None
+
+
+class Compact(_Deed):
+    """The API server forgets its history: watches from before are answered 410.
+
+    Args:
+        keep: how many of the latest versions stay.
+    """
+
+    do: Literal["compact"] = "compact"
+    keep: int = 0
+
+
+class Delete(_Deed):
+    """A user deletes an object, and perhaps makes it anew under the same name.
+
+    Args:
+        resource: plural.
+        name: `namespace/name`, may be a pattern; the first that matches is meant.
+        propagation: Background, Foreground or Orphan.
+        recreate: whether the same object is created again as soon as it is gone: with another UID.
+        force: whether finalizers are taken off it.
+    """
+
+    do: Literal["delete"] = "delete"
+    resource: str
+    name: str = "*"
+    propagation: Literal["Background", "Foreground", "Orphan"] = "Background"
+    recreate: bool = False
+    force: bool = False
+
+
+class Touch(_Deed):
+    """Somebody else writes an object, which gets a new resource version.
+
+    Args:
+        resource: plural.
+        name: `namespace/name`, may be a pattern; the first that matches is meant. Empty: the object
+            that the call is about.
+    """
+
+    do: Literal["touch"] = "touch"
+    resource: str = ""
+    name: str = ""
+
+
+class Jump(_Deed):
+    """The process' wall clock is set forward or back; its monotonic one is not."""
+
+    do: Literal["jump"] = "jump"
+    seconds: float
+
+
+class Perform(_Deed):
+    """One of the scenario's own `actions` happens.
+
+    Args:
+        action: its name.
+    """
+
+    do: Literal["perform"] = "perform"
+    action: str
+
+
+ProcessFault = Kill | Terminate | Pause | Overlap | Partition | Freeze | Jump
+CallFault = Fail | Lose | Delay | Hang | Garble
+WatchFault = Cut | Drop | Duplicate | Stall
+WorldFault = Compact | Delete | Touch | Perform
+Deed = Annotated[ProcessFault | CallFault | WatchFault | WorldFault, Field(discriminator="do")]
+"""What happens. Faults of calls and watches need a call as their moment."""
+
+
+class Fault(_Data):
+    """Something that happens at a moment."""
+
+    at: At
+    do: Deed
+
+    def __str__(self) -> str:
+        return f"{describe(self.do)} {self.at}"
+
+
+class Plan(_Data):
+    """A run's deviations from the ordinary.
+
+    Args:
+        faults: what happens, and when.
+        seed: of everything in the run that is random.
+        tape: the decisions in which the order of callbacks differs from asyncio's.
+    """
+
+    faults: tuple[Fault, ...] = ()
+    seed: int = 0
+    tape: dict[int, int] = {}
+
+    @property
+    def decisions(self) -> int:
+        """How much it deviates: its faults, and its entries on the tape."""
+        return len(self.faults) + len(self.tape)
+
+    def to_json(self) -> str:
+        """Return it as JSON, defaults left out."""
+        return self.model_dump_json(exclude_defaults=True)
+
+    @classmethod
+    def load(cls, path: Path) -> Plan:
+        """Read a plan from a JSON file.
+
+        Raises:
+            ValueError: it is none; says where.
+        """
+        return cls.model_validate_json(path.read_bytes())
+
+
+def describe(deed: BaseModel) -> str:
+    """Say in a few words what happens."""
+    details = [
+        str(value)
+        for name, value in deed.model_dump(exclude_defaults=True).items()
+        if name != "do" and value not in ("", None)
+    ]
+    return " ".join([str(getattr(deed, "do", "")), *details])

@@ -1,0 +1,234 @@
+"""One run of a scenario, from the empty cluster to its rest, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import hashlib
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dynamo_operator.simulation.decisions import Replayed, Schedule
+from dynamo_operator.simulation.end_state import Reference
+from dynamo_operator.simulation.history import Call, Commit, History
+from dynamo_operator.simulation.invariants import Invariant, Rest
+from dynamo_operator.simulation.isolation import dispose, isolated
+from dynamo_operator.simulation.loop import SimulationLoop
+from dynamo_operator.simulation.plans import Fault, Plan
+from dynamo_operator.simulation.scenario import Scenario
+from dynamo_operator.simulation.world import World
+from dynamo_operator.testing.virtual_time import DeadlockError
+
+CONVERGES = "I1 everything settles"
+LIVES = "I0 no process ends by itself"
+GOES_ON = "I0 the run goes on"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Something that did not hold.
+
+    Args:
+        invariant: its name.
+        what: was broken, in words.
+        seconds: virtual time at which it was noticed.
+        call: number of the latest call then.
+    """
+
+    invariant: str
+    what: str
+    seconds: float
+    call: int
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.3f} {self.invariant}: {self.what}"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run came to.
+
+    Args:
+        scenario: its name.
+        plan: all that the run was made of: run it again, and it is the same.
+        violations: what did not hold, in the order in which it was noticed.
+        history: everything that was asked and committed.
+        end: the objects that are left, as compared with other runs.
+        reached: the faults of the plan that happened.
+        trace_hash: of every call and commit, with their times and bodies.
+        steps: callbacks that the loop ran.
+        virtual_seconds: how long it took for those inside.
+        seconds: how long it took.
+    """
+
+    scenario: str
+    plan: Plan
+    violations: list[Violation]
+    history: History
+    end: Reference
+    reached: frozenset[Fault] = frozenset()
+    trace_hash: str = ""
+    steps: int = 0
+    virtual_seconds: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything held."""
+        return not self.violations
+
+
+def run(
+    scenario: Scenario,
+    *,
+    plan: Plan | None = None,
+    seed: int | None = None,
+    reference: Reference | None = None,
+) -> Outcome:
+    """Run a scenario once; needs no running event loop.
+
+    Args:
+        scenario: what is simulated.
+        plan: what happens beside the ordinary; None: nothing.
+        seed: of everything random, in place of the plan's.
+        reference: what the scenario came to without faults, for invariants that compare.
+    """
+    plan = plan or Plan()
+    if seed is not None:
+        plan = plan.model_copy(update={"seed": seed})
+    started = time.perf_counter()
+    schedule: Schedule | None = Replayed(plan.tape) if plan.tape else None
+    with isolated():
+        outcome = _Run(scenario, plan, schedule, reference).outcome()
+    outcome.seconds = time.perf_counter() - started
+    return outcome
+
+
+class _Run:
+    def __init__(
+        self,
+        scenario: Scenario,
+        plan: Plan,
+        schedule: Schedule | None,
+        reference: Reference | None,
+    ) -> None:
+        self._scenario = scenario
+        self._plan = plan
+        self._reference = reference
+        limit = scenario.safety_seconds + scenario.converge_seconds + scenario.quiet_seconds
+        self._loop = SimulationLoop(schedule, limit_seconds=2 * limit)
+        self._invariants: list[Invariant] = [copy.deepcopy(i) for i in scenario.invariants]
+        self._violations: list[Violation] = []
+        self._trace = hashlib.blake2b(digest_size=16)
+        self._world: World | None = None
+
+    def outcome(self) -> Outcome:
+        loop = self._loop
+        try:
+            asyncio.set_event_loop(None)
+            loop.run_until_complete(self._play())
+        except DeadlockError as error:
+            self._broken(GOES_ON, str(error))
+        finally:
+            loop.finish()
+            dispose(loop)
+        world = self._world
+        assert world is not None
+        return Outcome(
+            scenario=self._scenario.name,
+            plan=self._plan,
+            violations=self._violations,
+            history=world.history,
+            end=Reference.of(world.history, self._scenario.mask),
+            reached=frozenset(world.network.reached),
+            trace_hash=self._trace.hexdigest(),
+            steps=loop.steps,
+            virtual_seconds=loop.time(),
+        )
+
+    async def _play(self) -> None:
+        async with World.start(self._scenario, self._plan) as world:
+            self._world = world
+            world.history.subscribe(self._committed, self._called)
+            if self._scenario.setup is not None:
+                await self._scenario.setup(world)
+            loop = asyncio.get_running_loop()
+            actors = [loop.create_task(act(world)) for act in self._scenario.actors.values()]
+            try:
+                await self._safety(world)
+                await self._liveness(world)
+            finally:
+                world.phase = "over"
+                world.kill_operators()
+                for task in actors:
+                    task.cancel()
+
+    async def _safety(self, world: World) -> None:
+        world.phase = "safety"
+        world.start_operators()
+        world.schedule(self._plan.faults)
+        try:
+            async with asyncio.timeout(self._scenario.safety_seconds):
+                await self._scenario.workload(world)
+        except TimeoutError:
+            seconds = self._scenario.safety_seconds
+            self._broken(GOES_ON, f"the workload was not done in {seconds:g} s")
+
+    async def _liveness(self, world: World) -> None:
+        world.phase = "liveness"
+        world.heal()
+        scenario = self._scenario
+        settled = await world.settle(
+            quiet=scenario.quiet_seconds,
+            within=scenario.converge_seconds + scenario.quiet_seconds,
+        )
+        if not settled:
+            calls = [str(c) for c in world.history.calls if c.is_write and c.incarnation][-3:]
+            self._broken(
+                CONVERGES,
+                f"still writing {scenario.converge_seconds:g} s after the faults had ended, "
+                f"at last {'; '.join(calls)}",
+            )
+        if scenario.settled is not None and (problem := await scenario.settled(world)):
+            self._broken(CONVERGES, problem)
+        for defect in world.defects:
+            self._broken(LIVES, defect)
+        rest = Rest(
+            world.history,
+            quiet_since=world.last_change_seconds + 1e-6,
+            reference=self._reference,
+        )
+        for invariant in self._invariants:
+            self._note(invariant, invariant.at_rest(rest))
+
+    # What is noticed
+
+    def _committed(self, commit: Commit) -> None:
+        self._trace.update(
+            f"{commit.seconds!r} {commit.actor} {commit.what} {self._loop.steps}".encode()
+        )
+        self._trace.update(json.dumps(commit.object).encode())
+        history = self._history
+        for invariant in self._invariants:
+            self._note(invariant, invariant.on_commit(commit, history))
+
+    def _called(self, call: Call) -> None:
+        self._trace.update(f"{call} {call.answered_seconds!r} {self._loop.steps}".encode())
+        history = self._history
+        for invariant in self._invariants:
+            self._note(invariant, invariant.on_call(call, history))
+
+    @property
+    def _history(self) -> History:
+        assert self._world is not None
+        return self._world.history
+
+    def _note(self, invariant: Invariant, found: Iterable[str]) -> None:
+        for what in found:
+            self._broken(invariant.name, what)
+
+    def _broken(self, invariant: str, what: str) -> None:
+        calls = len(self._world.history.calls) if self._world else 0
+        self._violations.append(Violation(invariant, what, self._loop.time(), calls))

@@ -1,0 +1,67 @@
+"""One run: the same again and again, with the faults that are planned."""
+
+import pytest
+
+from dynamo_operator.simulation import At, Fault, Plan, run
+from dynamo_operator.simulation.plans import Kill
+from tests.dynamo_operator.simulation.scenarios import Echo, scenario
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another():
+    first, again, other = (run(scenario(), seed=seed) for seed in (1, 1, 2))
+
+    assert first.passed
+    assert (first.trace_hash, first.steps) == (again.trace_hash, again.steps)
+    assert other.trace_hash != first.trace_hash
+
+
+@pytest.mark.parametrize("phase", ["before", "applied", "after"])
+def test_a_killed_process_is_followed_by_another_that_ends_the_work(phase):
+    reference = run(scenario())
+    fault = Fault(at=At(verb="apply", phase=phase), do=Kill())
+
+    outcome = run(scenario(), plan=Plan(faults=(fault,)), reference=reference.end)
+
+    assert outcome.passed, outcome.violations
+    assert outcome.reached == {fault}
+    assert outcome.history.calls_of("operator")[-1].incarnation == 2
+    applied = [call for call in outcome.history.calls if call.verb == "apply"]
+    first = applied[0]
+    assert bool(first.commits) is (phase != "before")
+    assert first.code == {"before": 0, "applied": 0, "after": 201}[phase]
+    assert list(reference.end.differences(outcome.end)) == []
+
+
+def test_a_kill_runs_no_finally_block_while_the_run_goes_on():
+    seen = []
+
+    class Tidy(Echo):
+        async def write(self, found):
+            try:
+                await super().write(found)
+            finally:
+                seen.append(found.key.name)
+
+    async def workload(world):
+        await scenario().workload(world)
+        await world.settle()
+        world.client_of("witness")
+        seen.append("end")
+
+    fault = Fault(at=At(verb="apply", phase="applied"), do=Kill(restart_after=None))
+    run(scenario(Tidy, workload=workload), plan=Plan(faults=(fault,)))
+
+    assert seen[0] == "end"
+
+
+def test_an_operator_that_ends_by_itself_is_a_violation():
+    def operator(client, **seams):
+        raise ValueError("no such setting")
+
+    outcome = run(scenario(converge_seconds=30.0, quiet_seconds=30.0), plan=Plan())
+    assert outcome.passed
+
+    broken = scenario()
+    object.__setattr__(broken, "operator", operator)
+    found = run(broken).violations
+    assert "operator/1 ended by itself: ValueError: no such setting" in found[0].what
