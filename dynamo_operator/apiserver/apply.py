@@ -152,8 +152,8 @@ def _apply(
     if not force:
         _refuse_conflicts(others, changed)
     others = _without_fields(others, changed | _owned(difference.removed, writer), except_for=None)
-    unchanged = last is not None and last.fields == fields and last.api_version == entry.api_version
-    if unchanged and same(base, merged):
+    if same(base, merged):
+        # Whoever only joins the owners of what is already so gets no time, as from a real server.
         entry = replace(entry, time=last.time if last else None)
     else:
         entry = replace(entry, time=managed_fields.timestamp(writer.now))

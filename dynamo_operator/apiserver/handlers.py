@@ -96,7 +96,7 @@ class Handlers:
         if info.subresource not in resource.subresources:
             raise status.no_such_path()
         if info.subresource in _NOT_IMPLEMENTED:
-            raise status.not_implemented(where)
+            raise _not_implemented(call, where)
         match info.subresource, info.verb:
             case "status" | "ephemeralcontainers", "get":
                 return reads.get
@@ -127,3 +127,11 @@ class Handlers:
 
     def _watch_ended(self, stream: WatchStream) -> None:
         self._watches.pop(id(stream), None)
+
+
+def _not_implemented(call: Call, where: str) -> status.StatusError:
+    """Return why a part of a Pod is not served; what a real server would refuse comes first."""
+    pod = reads.find(call).value
+    if call.info.subresource != "resize" and not pod["spec"].get("nodeName"):
+        return status.bad_request(f"pod {call.info.name} does not have a host assigned")
+    return status.not_implemented(where)

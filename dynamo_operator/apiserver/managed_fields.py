@@ -43,7 +43,7 @@ class ManagedEntry:
         if self.subresource:
             text += f' with subresource "{self.subresource}"'
         if self.operation == "Update":
-            text += f" using {self.api_version}" + (f" at {self.time}" if self.time else "")
+            text += f" using {self.api_version}"
         return text
 
     def to_json(self) -> dict[str, Any]:

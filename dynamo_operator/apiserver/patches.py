@@ -18,6 +18,15 @@ _OPERATIONS: Final = _NEEDS_VALUE | _NEEDS_FROM | {"remove"}
 _DEEPENING: Final = _OPERATIONS - {"test", "remove"}
 
 
+class PatchRejectedError(StatusError):
+    """A patch that does not apply; `str()` says why, its Status does not."""
+
+    def __init__(self, detail: str) -> None:
+        message = "the server rejected our request due to an error in our request"
+        super().__init__(422, "Invalid", message, details={})
+        self.args = (detail,)
+
+
 def merge_patch(target: Any, patch: Any) -> Any:
     """Return `target` merged with an RFC 7386 patch; neither argument is changed.
 
@@ -63,13 +72,8 @@ def json_patch(document: Any, operations: Any) -> Any:
 
 
 def patch_rejected(detail: str) -> StatusError:
-    """Return the 422 of a patch that does not apply to the object."""
-    return StatusError(
-        422,
-        "Invalid",
-        "the server rejected our request due to an error in our request",
-        details={"causes": [{"reason": "UnexpectedServerResponse", "message": detail}]},
-    )
+    """Return the 422 of a patch that does not apply; like the real server's it does not say why."""
+    return PatchRejectedError(detail)
 
 
 def _checked(operations: Any) -> list[Mapping[str, Any]]:
@@ -161,7 +165,7 @@ def _put(document: Any, pointer: str, value: Any, kind: str) -> Any:
     def put(node: Any, depth: int) -> Any:
         token, last = tokens[depth], depth == len(tokens) - 1
         if isinstance(node, dict):
-            if not (last and kind == "add") and token not in node:
+            if not last and token not in node:
                 raise _missing(kind, pointer)
             return {**node, token: value if last else put(node[token], depth + 1)}
         if not isinstance(node, list):

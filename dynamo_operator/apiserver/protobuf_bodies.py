@@ -1,97 +1,74 @@
-"""Request bodies in Kubernetes' protobuf, as kubectl's typed commands send them.
+"""Request bodies in Kubernetes' protobuf, as kubectl's typed commands and client-go send them.
 
-`kubectl create namespace`, `auth can-i` or `drain` have no JSON form to fall back to; what they
-send is decoded by tables of field numbers. Other kinds stay unsupported in this form.
+`kubectl create deployment`, `auth can-i` or `drain` have no JSON form to fall back to; what they
+send is decoded by the table kinds/protobuf_fields.txt, one message a line with its fields:
+`number:name:type`, behind it `*` for a list, `%` for a map with keys of text, `?` where nothing and
+zero differ, `=` for what JSON has in the outer object. A type that is left out is text.
 """
 
 from __future__ import annotations
 
 import base64
+import json
+import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
 from typing import Any
 
 from dynamo_operator.apiserver import status
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
+_TABLE = resources.files("dynamo_operator.apiserver.kinds") / "protobuf_fields.txt"
+_DELETE_OPTIONS = "meta.DeleteOptions"
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
+    """One field; the table says what its marks mean."""
+
     name: str
     type: str = "string"
     repeated: bool = False
+    is_map: bool = False
+    keeps_zero: bool = False
+    is_inline: bool = False
 
-
-def _fields(text: str) -> dict[int, _Field]:
-    """Read `number:name[:type]`, with `*` behind the type of a repeated field."""
-    fields = {}
-    for entry in text.split():
+    @classmethod
+    def read(cls, entry: str) -> tuple[int, _Field]:
+        """Read `number:name[:type[marks]]`."""
         number, name, *kind = entry.split(":")
-        wire = kind[0] if kind else "string"
-        fields[int(number)] = _Field(name, wire.rstrip("*"), wire.endswith("*"))
-    return fields
+        marked = kind[0] if kind else "string"
+        bare = marked.rstrip("*%?=")
+        marks = marked[len(bare) :]
+        return int(number), cls(name, bare, "*" in marks, "%" in marks, "?" in marks, "=" in marks)
 
 
-_OBJECT = "1:metadata:ObjectMeta"
-_MESSAGES: Mapping[str, Mapping[int, _Field]] = {
-    name: _fields(text)
-    for name, text in {
-        "Unknown": "1:typeMeta:TypeMeta 2:raw:bytes",
-        "TypeMeta": "1:apiVersion 2:kind",
-        "ObjectMeta": "1:name 2:generateName 3:namespace 5:uid 6:resourceVersion 7:generation:int "
-        "9:deletionTimestamp:Time 10:deletionGracePeriodSeconds:int 11:labels:map "
-        "12:annotations:map 13:ownerReferences:OwnerReference* 14:finalizers:string*",
-        "Time": "1:seconds:int",
-        "OwnerReference": "1:kind 3:name 4:uid 5:apiVersion 6:controller:bool "
-        "7:blockOwnerDeletion:bool",
-        "DeleteOptions": "1:gracePeriodSeconds:int 2:preconditions:Preconditions "
-        "3:orphanDependents:bool 4:propagationPolicy 5:dryRun:string*",
-        "Preconditions": "1:uid 2:resourceVersion",
-        "Namespace": f"{_OBJECT} 2:spec:NamespaceSpec",
-        "NamespaceSpec": "1:finalizers:string*",
-        "ConfigMap": f"{_OBJECT} 2:data:map 3:binaryData:bytesmap 4:immutable:bool",
-        "Secret": f"{_OBJECT} 2:data:bytesmap 3:type 4:stringData:map 5:immutable:bool",
-        "ServiceAccount": f"{_OBJECT} 3:imagePullSecrets:LocalObjectReference* "
-        "4:automountServiceAccountToken:bool",
-        "LocalObjectReference": "1:name",
-        "PolicyRule": "1:verbs:string* 2:apiGroups:string* 3:resources:string* "
-        "4:resourceNames:string* 5:nonResourceURLs:string*",
-        "Role": f"{_OBJECT} 2:rules:PolicyRule*",
-        "ClusterRole": f"{_OBJECT} 2:rules:PolicyRule*",
-        "RoleBinding": f"{_OBJECT} 2:subjects:Subject* 3:roleRef:RoleRef",
-        "ClusterRoleBinding": f"{_OBJECT} 2:subjects:Subject* 3:roleRef:RoleRef",
-        "Subject": "1:kind 2:apiGroup 3:name 4:namespace",
-        "RoleRef": "1:apiGroup 2:kind 3:name",
-        "SelfSubjectAccessReview": f"{_OBJECT} 2:spec:AccessReviewSpec",
-        "SubjectAccessReview": f"{_OBJECT} 2:spec:AccessReviewSpec",
-        "LocalSubjectAccessReview": f"{_OBJECT} 2:spec:AccessReviewSpec",
-        "AccessReviewSpec": "1:resourceAttributes:ResourceAttributes "
-        "2:nonResourceAttributes:NonResourceAttributes 3:user 4:groups:string* 6:uid",
-        "ResourceAttributes": "1:namespace 2:verb 3:group 4:version 5:resource 6:subresource "
-        "7:name",
-        "NonResourceAttributes": "1:path 2:verb",
-        "SelfSubjectRulesReview": f"{_OBJECT} 2:spec:RulesReviewSpec",
-        "RulesReviewSpec": "1:namespace",
-        "SelfSubjectReview": _OBJECT,
-        "TokenReview": f"{_OBJECT} 2:spec:TokenReviewSpec",
-        "TokenReviewSpec": "1:token 2:audiences:string*",
-        "TokenRequest": f"{_OBJECT} 2:spec:TokenRequestSpec",
-        "TokenRequestSpec": "1:audiences:string* 3:boundObjectRef:BoundObjectReference "
-        "4:expirationSeconds:int",
-        "BoundObjectReference": "1:kind 2:apiVersion 3:name 4:uid",
-        "Eviction": f"{_OBJECT} 2:deleteOptions:DeleteOptions",
-        "Scale": f"{_OBJECT} 2:spec:ScaleSpec",
-        "ScaleSpec": "1:replicas:int",
-    }.items()
+_Fields = Mapping[int, _Field]
+_ENVELOPE: _Fields = {1: _Field("typeMeta", "TypeMeta"), 2: _Field("raw", "bytes")}
+_TYPE_META: _Fields = {1: _Field("apiVersion"), 2: _Field("kind")}
+_TIME: _Fields = {1: _Field("seconds", "int"), 2: _Field("nanos", "int")}
+_INT_OR_STRING: _Fields = {
+    1: _Field("type", "int"),
+    2: _Field("int", "int"),
+    3: _Field("string", keeps_zero=True),
 }
-_KINDS = frozenset(
-    name
-    for name, fields in _MESSAGES.items()
-    if fields.get(1) == _Field("metadata", "ObjectMeta") or name == "DeleteOptions"
-)
+_RAW: _Fields = {1: _Field("raw", "bytes")}
+_QUANTITY: _Fields = {1: _Field("string")}
+_DURATION: _Fields = {1: _Field("nanoseconds", "int")}
+
+
+@cache
+def _messages() -> Mapping[str, _Fields]:
+    table: dict[str, _Fields] = {"TypeMeta": _TYPE_META}
+    for line in _TABLE.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            name, *entries = line.split()
+            table[name] = dict(_Field.read(entry) for entry in entries)
+    return table
 
 
 def parse_protobuf(data: bytes) -> dict[str, Any]:
@@ -103,60 +80,115 @@ def parse_protobuf(data: bytes) -> dict[str, Any]:
     try:
         if not data.startswith(_MAGIC):
             raise ValueError("provided data does not appear to be a protobuf message")
-        envelope = _message("Unknown", data[len(_MAGIC) :])
+        envelope = _message(_ENVELOPE, data[len(_MAGIC) :])
         type_meta = envelope.get("typeMeta", {})
-        kind = type_meta.get("kind", "")
-        if kind not in _KINDS:
+        api_version, kind = type_meta.get("apiVersion", ""), type_meta.get("kind", "")
+        fields = _messages().get(_message_name(api_version, kind))
+        if fields is None or not _is_object(fields):
             raise status.unsupported_media_type(("application/json", "application/yaml"))
-        obj = _message(kind, base64.b64decode(envelope.get("raw", "")))
-    except (ValueError, IndexError) as error:
+        obj = _message(fields, base64.b64decode(envelope.get("raw", "")))
+    except (ValueError, IndexError, struct.error) as error:
         raise status.bad_request(f"error decoding protobuf: {error}") from None
-    return {"apiVersion": type_meta.get("apiVersion", ""), "kind": kind, **_without_empty(obj)}
+    return {"apiVersion": api_version, "kind": kind, **obj}
 
 
-def _message(name: str, data: bytes) -> dict[str, Any]:
-    table = _MESSAGES[name]
+def _is_object(fields: _Fields) -> bool:
+    """Whether a message is of its own: has metadata, or is what a deletion is sent with."""
+    first = fields.get(1)
+    is_options = fields is _messages()[_DELETE_OPTIONS]
+    return is_options or (first is not None and first.type == "meta.ObjectMeta")
+
+
+def _message_name(api_version: str, kind: str) -> str:
+    """Return `package.version.Kind`: groups are named for their packages up to the first dot."""
+    if kind == "DeleteOptions":  # every group has its own
+        return _DELETE_OPTIONS
+    group, _, version = api_version.rpartition("/")
+    return f"{group.partition('.')[0] or 'core'}.{version}.{kind}"
+
+
+def _message(fields: _Fields, data: bytes) -> dict[str, Any]:
+    """Decode a message, without what JSON leaves out because it is empty."""
     result: dict[str, Any] = {}
     for number, value in _wire_fields(data):
-        field = table.get(number)
+        field = fields.get(number)
         if field is None:
             continue
-        if field.type in {"map", "bytesmap"}:
-            entry = _entry(value, is_bytes=field.type == "bytesmap")
-            result.setdefault(field.name, {}).update(entry)
+        if field.is_map:
+            result.setdefault(field.name, {}).update(_entry(field, value))
         elif field.repeated:
-            result.setdefault(field.name, []).append(_value(field.type, value))
+            result.setdefault(field.name, []).extend(_items(field, value))
+        elif field.is_inline:
+            result |= _value(field, value)
         else:
-            result[field.name] = _value(field.type, value)
+            decoded = _value(field, value)
+            if field.keeps_zero or decoded not in ("", 0, False, {}, None):
+                result[field.name] = decoded
     return result
 
 
-def _value(kind: str, value: int | bytes) -> Any:
+def _items(field: _Field, value: int | float | bytes) -> Iterator[Any]:
+    """Yield what one occurrence of a list's field holds: an item, or numbers packed together."""
+    if field.type != "int" or not isinstance(value, bytes):
+        yield _value(field, value)
+        return
+    position = 0
+    while position < len(value):
+        number, position = _varint(value, position)
+        yield _value(field, number)
+
+
+def _value(field: _Field, value: int | float | bytes) -> Any:
+    if isinstance(value, float):
+        return value
     if isinstance(value, int):
-        if kind == "bool":
+        if field.type == "bool":
             return bool(value)
         return value - (1 << 64) if value >> 63 else value
-    match kind:
+    match field.type:
         case "string":
             return value.decode()
         case "bytes":
             return base64.b64encode(value).decode()
-        case "Time":
-            seconds = _message("Time", value).get("seconds", 0)
-            return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return _message(kind, value)
+        case "quantity":
+            return _message(_QUANTITY, value).get("string", "0")
+        case "time" | "microtime":
+            return _moment(_message(_TIME, value), precise=field.type == "microtime")
+        case "duration":
+            return f"{_message(_DURATION, value).get('nanoseconds', 0) / 1e9:g}s"
+        case "intorstring":
+            either = _message(_INT_OR_STRING, value)
+            return either.get("string", "") if either.get("type") else either.get("int", 0)
+        case "json":
+            raw = base64.b64decode(_message(_RAW, value).get("raw", ""))
+            return json.loads(raw) if raw else None
+    return _message(_messages()[field.type], value)
 
 
-def _entry(value: int | bytes, *, is_bytes: bool) -> dict[str, str]:
-    if isinstance(value, int):
+def _moment(time: Mapping[str, int], *, precise: bool) -> str | None:
+    """Return a time as JSON has it; the zero time is none."""
+    if not time:
+        return None
+    moment = datetime.fromtimestamp(time.get("seconds", 0), UTC)
+    fraction = f".{time.get('nanos', 0) // 1000:06}" if precise else ""
+    return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
+
+
+def _entry(field: _Field, value: int | float | bytes) -> dict[str, Any]:
+    if not isinstance(value, bytes):
         raise ValueError("a map entry is no message")
     pair = dict(_wire_fields(value))
-    kind = "bytes" if is_bytes else "string"
-    return {_value("string", pair.get(1, b"")): _value(kind, pair.get(2, b""))}
+    key = pair.get(1, b"")
+    if not isinstance(key, bytes):
+        raise ValueError("a map's key is no text")
+    content = _value(field, pair.get(2, b""))
+    if field.type.endswith(".ExtraValue"):
+        content = content.get("items", [])
+    return {key.decode(): content}
 
 
-def _wire_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield field numbers and raw values; fixed-width ones are skipped, as no table has any."""
+def _wire_fields(data: bytes) -> Iterator[tuple[int, int | float | bytes]]:
+    """Yield field numbers and raw values."""
     position = 0
     while position < len(data):
         tag, position = _varint(data, position)
@@ -172,6 +204,7 @@ def _wire_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
                 yield number, data[position : position + length]
                 position += length
             case 1:
+                yield number, struct.unpack_from("<d", data, position)[0]
                 position += 8
             case 5:
                 position += 4
@@ -188,14 +221,3 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
         shift += 7
-
-
-def _without_empty(value: Any) -> Any:
-    """Drop empty strings and messages: protobuf writes them where JSON leaves a field out.
-
-    List elements stay (an empty API group means the core group).
-    """
-    if not isinstance(value, dict):
-        return [_without_empty(item) for item in value] if isinstance(value, list) else value
-    cleaned = {key: _without_empty(item) for key, item in value.items()}
-    return {key: item for key, item in cleaned.items() if item not in ("", {}, [])}

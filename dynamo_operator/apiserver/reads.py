@@ -120,10 +120,10 @@ def selection(call: Call) -> Callable[[StoredObject], bool]:
     known = {"metadata.name", "metadata.namespace"}
     custom_fields = [f for f in fields if f.key not in known]
     if custom_fields:
-        known |= set(resource.strategy.selectable_fields({}))
+        own = set(resource.strategy.selectable_fields({}))
         for requirement in custom_fields:
-            if requirement.key not in known:
-                raise status.bad_request(f"field label not supported: {requirement.key}")
+            if requirement.key not in own:
+                raise _unknown_field(requirement.key, has_own=bool(own) or resource.custom)
 
     def field_values(stored: StoredObject) -> Mapping[str, str]:
         values = {"metadata.name": stored.name, "metadata.namespace": stored.namespace}
@@ -139,6 +139,15 @@ def selection(call: Call) -> Callable[[StoredObject], bool]:
         return not fields or selectors.matches(fields, field_values(stored))
 
     return selects
+
+
+def _unknown_field(path: str, *, has_own: bool) -> status.StatusError:
+    """Return the 400 for a field; a kind without selectable fields of its own says it at length."""
+    if has_own:
+        return status.bad_request(f"field label not supported: {path}")
+    return status.bad_request(
+        f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,6 @@ def _unescape(value: str) -> str:
 
 class _LabelParser:
     def __init__(self, text: str) -> None:
-        self._text = text
         self._tokens = _TOKEN.findall(text)
         self._position = 0
 
@@ -203,7 +202,7 @@ class _LabelParser:
 
     def _error(self, detail: str) -> status.StatusError:
         return status.bad_request(
-            f"unable to parse requirement in label selector {self._text!r}: {detail}"
+            f"unable to parse requirement: {detail}"
         )
 
 

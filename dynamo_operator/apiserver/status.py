@@ -95,6 +95,7 @@ class StatusError(Exception):
         self.reason = reason
         self.message = message
         self.details = dict(details or {})
+        self._shows_details = details is not None
         self.metadata = dict(metadata or {})
         self.retry_after_seconds = retry_after_seconds
         if retry_after_seconds is not None:
@@ -110,7 +111,7 @@ class StatusError(Exception):
             "message": self.message,
             "reason": self.reason,
         }
-        if self.details:
+        if self.details or self._shows_details:
             status["details"] = self.details
         return {**status, "code": self.code}
 
@@ -153,7 +154,8 @@ def not_found(group: str, plural: str, name: str) -> StatusError:
 
 def no_such_path() -> StatusError:
     """Return 404 NotFound for a path that nothing serves."""
-    return StatusError(404, "NotFound", "the server could not find the requested resource")
+    message = "the server could not find the requested resource"
+    return StatusError(404, "NotFound", message, details={})
 
 
 def method_not_allowed(group: str, plural: str, verb: str) -> StatusError:

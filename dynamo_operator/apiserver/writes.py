@@ -98,9 +98,13 @@ class Writes:
             )
             raise status.invalid("meta.k8s.io", "PatchOptions", "", [error])
         transform = self._patch_transform(call)
-        return respond(
-            call, self.update_object(call, lambda old: decode(call, transform(old), patched=True))
-        )
+
+        def patched(old: Object) -> Object:
+            new = decode(call, transform(old), patched=True)
+            check_name(call, new)
+            return new
+
+        return respond(call, self.update_object(call, patched))
 
     def create_object(self, call: Call, obj: Object, *, applied: bool = False) -> Outcome:
         """Store a new object.

@@ -175,13 +175,13 @@ class TestConflicts:
         ]
         assert status["message"].startswith("Apply failed with 2 conflicts")
 
-    def test_a_plain_writer_is_named_with_version_and_time(self):
+    def test_a_plain_writer_is_named_with_its_version(self):
         live = update(None, widget(size=1), "kubectl-edit")
 
         with pytest.raises(StatusError, match="Apply failed with 1 conflict") as refused:
             apply(live, widget(size=2), "two")
 
-        words = 'conflict with "kubectl-edit" using lab.test/v1 at 2026-01-01T00:00:00Z'
+        words = 'conflict with "kubectl-edit" using lab.test/v1: .spec.size'
         assert words in refused.value.message
 
     def test_the_same_value_is_shared_not_a_conflict(self):

@@ -50,10 +50,45 @@ def test_an_empty_group_in_a_list_stays():
     assert obj["rules"] == [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]
 
 
+def test_zero_is_nothing_unless_the_field_tells_them_apart():
+    container = field(1, "main") + field(2, "image") + field(6, field(2, 0) + field(3, 80))
+    volume = field(1, "scratch") + field(2, field(2, field(1, "")))
+    template = field(2, field(2, container) + field(1, volume))
+    deployment = field(2, field(1, 0) + field(3, template) + field(7, 0))
+
+    spec = parse_protobuf(envelope("Deployment", deployment, "apps/v1"))["spec"]
+
+    assert spec == {
+        "replicas": 0,
+        "template": {
+            "spec": {
+                "containers": [
+                    {"name": "main", "image": "image", "ports": [{"containerPort": 80}]}
+                ],
+                "volumes": [{"name": "scratch", "emptyDir": {}}],
+            }
+        },
+    }
+
+
+def test_quantities_percentages_times_and_raw_json_are_what_json_has():
+    quota = field(2, field(1, field(1, "cpu") + field(2, field(1, "4"))))
+    budget = field(2, field(1, field(1, 1) + field(3, "50%")) + field(3, field(1, 0) + field(2, 2)))
+    lease = field(2, field(4, field(1, 100) + field(2, 7)))
+    revision = field(2, field(1, b'{"a": 1}'))
+
+    assert parse_protobuf(envelope("ResourceQuota", quota))["spec"] == {"hard": {"cpu": "4"}}
+    parsed = parse_protobuf(envelope("PodDisruptionBudget", budget, "policy/v1"))
+    assert parsed["spec"] == {"minAvailable": "50%", "maxUnavailable": 2}
+    parsed = parse_protobuf(envelope("Lease", lease, "coordination.k8s.io/v1"))
+    assert parsed["spec"] == {"renewTime": "1970-01-01T00:01:40.000000Z"}
+    assert parse_protobuf(envelope("ControllerRevision", revision, "apps/v1"))["data"] == {"a": 1}
+
+
 @pytest.mark.parametrize(
     ("data", "code"),
-    [(b"{}", 400), (b"k8s\x00\x0a\xff", 400), (envelope("Pod", b""), 415)],
-    ids=["json", "broken-off", "no-table"],
+    [(b"{}", 400), (b"k8s\x00\x0a\xff", 400), (envelope("Gadget", b""), 415), (envelope("PodSpec", b""), 415)],
+    ids=["json", "broken-off", "no-table", "no-object"],
 )
 def test_what_cannot_be_decoded_is_refused(data, code):
     with pytest.raises(StatusError) as refused:

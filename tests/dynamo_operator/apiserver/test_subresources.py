@@ -114,10 +114,14 @@ async def test_without_a_way_to_nodes_logs_are_not_implemented():
 @pytest.mark.parametrize("subresource", ["exec", "attach", "portforward"])
 async def test_what_is_missing_says_so(subresource):
     api = Api()
-    await api.create(PODS, pod("p"))
+    await api.create(PODS, pod("p", node="n"))
+    await api.create(PODS, pod("unscheduled"))
+
+    answer = await api.ask("POST", f"{PODS}/unscheduled/{subresource}")
+    assert answer.status == 400
+    assert answer.message == "pod unscheduled does not have a host assigned"
 
     answer = await api.ask("POST", f"{PODS}/p/{subresource}")
-
     assert (answer.status, answer.body["reason"]) == (501, "NotImplemented")
     assert answer.message == f"the embedded API server does not implement pods/{subresource}"
 
