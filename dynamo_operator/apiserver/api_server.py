@@ -17,7 +17,7 @@ from dynamo_operator.apiserver.admission_webhooks import (
 )
 from dynamo_operator.apiserver.audit import AuditEntry, AuditLog
 from dynamo_operator.apiserver.authentication import Authenticator, impersonated
-from dynamo_operator.apiserver.builtin_resources import builtin_resources
+from dynamo_operator.apiserver.builtin_resources import builtin_resources, is_builtin
 from dynamo_operator.apiserver.calls import Call, World
 from dynamo_operator.apiserver.crd_serving import CrdServing
 from dynamo_operator.apiserver.handlers import Handlers
@@ -142,6 +142,8 @@ class ApiServer:
     async def _answer_resource(self, trace: _Trace, query: Query, warnings: list[str]) -> Response:
         request, info, user = trace.request, trace.info, trace.user
         resource = self.registry.find(info.group, info.version, info.plural)
+        if resource is None and not is_builtin(info.group, info.version):
+            return _page_not_found()
         if resource is None or not _addresses(resource.namespaced, info):
             raise status.no_such_path()
         representation = negotiate(
@@ -182,7 +184,7 @@ class ApiServer:
             paths = ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3"]
             body = to_json({"paths": [*paths, "/readyz", "/version"]})
             return Response(200, {"content-type": JSON_TYPE}, body)
-        raise status.no_such_path()
+        return _page_not_found()
 
     def _record(self, trace: _Trace, response: Response, query: Query) -> None:
         info, call, request = trace.info, trace.call, trace.request
@@ -262,6 +264,11 @@ def _version() -> dict[str, str]:
 def _uri(request: Request) -> str:
     query = urlencode(list(request.query))
     return quote(request.path) + (f"?{query}" if query else "")
+
+
+def _page_not_found() -> Response:
+    """Answer what no part of the server knows: not even a Status."""
+    return Response(404, {"content-type": "text/plain; charset=utf-8"}, b"404 page not found\n")
 
 
 def _status_response(error: status.StatusError) -> Response:

@@ -180,6 +180,13 @@ def builtin_resources() -> tuple[Resource, ...]:
     return tuple(_resources())
 
 
+def is_builtin(group: str, version: str) -> bool:
+    """Whether the server itself serves something there, CustomResourceDefinitions aside."""
+    return any(
+        (resource.group, resource.version) == (group, version) for resource in builtin_resources()
+    )
+
+
 def _resources() -> Iterator[Resource]:
     for group, version, kind, plural, namespaced, short_names, subresources in _TABLE:
         create_only = group in _CREATE_ONLY_GROUPS or plural == "bindings"

@@ -201,9 +201,7 @@ class _LabelParser:
         return token
 
     def _error(self, detail: str) -> status.StatusError:
-        return status.bad_request(
-            f"unable to parse requirement: {detail}"
-        )
+        return status.bad_request(f"unable to parse requirement: {detail}")
 
 
 def _is_word(token: str) -> bool:

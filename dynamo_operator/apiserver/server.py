@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import ssl
 import tempfile
@@ -22,6 +23,7 @@ from dynamo_operator.apiserver.messages import JSON_TYPE, ByteStream, Request, R
 from dynamo_operator.certificates import Certificate, CertificateAuthority
 
 _SERVICE_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
+_CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 _SHUTDOWN_SECONDS = 5.0
 _KUBELET_CONNECT_SECONDS = 10.0
 _CHUNK_BYTES = 64 * 1024
@@ -308,15 +310,17 @@ async def _read_body(request: web.BaseRequest) -> bytes:
 def _certificate_user(request: web.BaseRequest) -> UserInfo | None:
     transport = request.transport
     certificate = transport.get_extra_info("peercert") if transport else None
-    if not certificate:
+    if transport is None or not certificate:
         return None
     names: dict[str, list[str]] = {}
     for relative_name in certificate.get("subject", ()):
         for key, value in relative_name:
             names.setdefault(key, []).append(value)
+    der = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
     return UserInfo(
         names.get("commonName", [""])[0],
         groups=(*names.get("organizationName", ()), "system:authenticated"),
+        extra={_CREDENTIAL_ID: (f"X509SHA256={hashlib.sha256(der).hexdigest()}",)},
     )
 
 

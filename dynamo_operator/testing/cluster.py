@@ -281,7 +281,10 @@ class Cluster:
         # Imported when asked for: a test of one controller loads no other.
         make = getattr(import_module(f"dynamo_operator.local_cluster.{module}"), class_name)
         client = self.client_of(f"system:controller:{name}", ADMIN_GROUPS)
-        made: Runnable = make(client, clock=self.clock, random=self.random)
+        options: dict[str, Any] = {"clock": self.clock, "random": self.random}
+        if name == "namespaces" and isinstance(self._served, HttpsServer):
+            options["root_ca"] = self._served.ca_certificate.decode()
+        made: Runnable = make(client, **options)
         return made
 
     @property

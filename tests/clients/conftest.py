@@ -11,10 +11,11 @@ import pytest
 import pytest_asyncio
 
 from dynamo_operator.generate.crds import custom_resource_definitions
-from dynamo_operator.runtime.builtin_kinds import Namespace
+from dynamo_operator.runtime.builtin_kinds import ConfigMap, Namespace, ServiceAccount
 from dynamo_operator.testing import Cluster
 from dynamo_operator.testing.cluster import ControllerName, Mode
 from dynamo_operator.testing.control_plane_binaries import ControlPlaneMissingError
+from informers.objects import ObjectKey
 
 MODES = [
     pytest.param("http", id="http"),
@@ -44,6 +45,15 @@ async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
 async def namespace(cluster: Cluster) -> AsyncIterator[str]:
     """A namespace of its own for each test."""
     name = f"clients-{uuid4().hex[:8]}"
-    await cluster.client.create(Namespace.new(name))
+    await make_namespace(cluster, name)
     yield name
     await cluster.client.delete(Namespace, Namespace.new(name).key)
+
+
+async def make_namespace(cluster: Cluster, name: str) -> None:
+    """Make a namespace and wait for what a cluster puts into each."""
+    await cluster.client.create(Namespace.new(name))
+    await cluster.eventually(lambda: cluster.client.get(ServiceAccount, ObjectKey(name, "default")))
+    await cluster.eventually(
+        lambda: cluster.client.get(ConfigMap, ObjectKey(name, "kube-root-ca.crt"))
+    )

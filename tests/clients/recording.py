@@ -9,21 +9,19 @@ import tempfile
 from pathlib import Path
 from typing import get_args
 
-from dynamo_operator.runtime.builtin_kinds import Namespace
 from dynamo_operator.testing.cluster import Mode
-from tests.clients.conftest import cluster_of
+from tests.clients.conftest import cluster_of, make_namespace
 from tests.clients.transcripts import TRANSCRIPTS, Kubectl, read, write
 
 
 async def record(mode: Mode, names: list[str], into: Path) -> None:
     """Play transcripts on a fresh control plane and write down what it told."""
-    into.mkdir(exist_ok=True, parents=True)
     with tempfile.TemporaryDirectory() as home:
         async with cluster_of(mode, os.environ) as cluster:
             for path in sorted(TRANSCRIPTS.glob("*.txt")):
                 if names and path.stem not in names:
                     continue
-                await cluster.client.create(Namespace.new(f"clients-{path.stem}"))
+                await make_namespace(cluster, f"clients-{path.stem}")
                 kubectl = Kubectl(cluster.kubeconfig(), f"clients-{path.stem}", Path(home))
                 write(into / path.name, await kubectl.play(read(path)))
 
@@ -34,4 +32,5 @@ if __name__ == "__main__":
     parser.add_argument("--mode", default="real", choices=get_args(Mode))
     parser.add_argument("--into", type=Path, default=TRANSCRIPTS)
     chosen = parser.parse_args()
+    chosen.into.mkdir(exist_ok=True, parents=True)
     asyncio.run(record(chosen.mode, chosen.names, chosen.into))

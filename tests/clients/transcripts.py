@@ -1,8 +1,10 @@
 """This module plays kubectl's transcripts: commands, and what a real cluster made of them.
 
 A line `$ ARGUMENTS` runs kubectl, `& ARGUMENTS` starts one that goes on until the line `.` ends it;
-what they print follows, and `[exit CODE]` where the code is not 0. A line `#` comments. What
-differs from run to run is replaced by words in capitals.
+what they print follows, and `[exit CODE]` where the code is not 0. After `~` instead of `$` the
+embedded server may say it in other words, as long as the code is the same; after `!` it lacks what
+is asked for, and kubectl fails there. A line `##` comments. What differs from run to run is
+replaced by words in capitals.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from pathlib import Path
 TRANSCRIPTS = Path(__file__).with_name("kubectl")
 KUBECTL = shutil.which("kubectl", path=str(Path(sys.executable).parent)) or shutil.which("kubectl")
 
+_MARKS = ("$ ", "~ ", "! ", "& ", "## ")
 _SECONDS = 20.0
 _STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"
 _LONG_STAMP = r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"
@@ -36,7 +39,7 @@ _VOLATILE = (
     (r"kube-api-access-\w{5}", "kube-api-access-XXXXX"),
     (r"debugger-\w{5}", "debugger-XXXXX"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? \+0000( UTC)?", "TIME"),
-    (r"Resource Version:  \d+", "Resource Version: VERSION"),
+    (r"Resource Version: +\d+", "Resource Version: VERSION"),
     (r"(?m)^[IWE]\d{4} .*\n", ""),
     (r"X509SHA256=\w+", "X509SHA256=HASH"),
     (r"eyJ[\w-]+\.[\w-]+\.[\w-]+", "TOKEN"),
@@ -53,6 +56,18 @@ class Entry:
     told: list[str] = field(default_factory=list)
 
     @property
+    def code(self) -> str:
+        """The last line, where it is about the exit code."""
+        return self.told[-1] if self.told and self.told[-1].startswith("[") else ""
+
+    def agrees(self, recorded: Entry, *, embedded: bool) -> bool:
+        """Whether what was told now is what was recorded, as far as the line's mark asks."""
+        mark = self.line[0] if embedded else "$"
+        if mark == "!":
+            return self.code == "[exit 1]"
+        return self.code == recorded.code if mark == "~" else self.told == recorded.told
+
+    @property
     def text(self) -> str:
         """As the file has it."""
         return "\n".join([self.line, *self.told])
@@ -62,7 +77,7 @@ def read(path: Path) -> list[Entry]:
     """Return a transcript's entries."""
     entries: list[Entry] = []
     for line in path.read_text(encoding="utf-8").splitlines():
-        if line == "." or line.startswith(("$ ", "& ", "#")):
+        if line == "." or line.startswith(_MARKS):
             entries.append(Entry(line))
         elif line or (entries and entries[-1].told):
             entries[-1].told.append(line)
@@ -101,7 +116,7 @@ class Kubectl:
                 process.kill()
 
     async def _tell(self, line: str) -> list[str]:
-        if line.startswith("#"):
+        if line.startswith("##"):
             return []
         if line.startswith("& "):
             await self._follow(line[2:])

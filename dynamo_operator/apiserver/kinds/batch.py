@@ -132,6 +132,7 @@ def _default_job_spec(spec: Object) -> None:
     spec.setdefault("parallelism", 1)
     spec.setdefault("backoffLimit", _UNLIMITED if "backoffLimitPerIndex" in spec else 6)
     spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("manualSelector", False)
     spec.setdefault("suspend", False)
     policy = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
     spec.setdefault("podReplacementPolicy", policy)
@@ -299,16 +300,27 @@ def _default_cron_job(cron_job: Object) -> None:
     spec.setdefault("suspend", False)
     spec.setdefault("successfulJobsHistoryLimit", 3)
     spec.setdefault("failedJobsHistoryLimit", 1)
-    _default_job_spec(spec.setdefault("jobTemplate", {}).setdefault("spec", {}))
+    # A Job gets its own defaults when it is made; until then only its Pods' are written down.
+    job = spec.setdefault("jobTemplate", {})
+    template = job.setdefault("spec", {}).setdefault("template", {})
+    job.setdefault("metadata", {})
+    template.setdefault("metadata", {})
+    default_pod_spec(template.setdefault("spec", {}))
 
 
 def _validate_cron_job(cron_job: Object) -> Errors:
     spec = cron_job["spec"]
-    if not spec.get("schedule"):
+    schedule = spec.get("schedule")
+    if not schedule:
         yield required("spec.schedule")
+    elif not schedule.startswith("@") and len(schedule.split()) != 5:
+        fields = schedule.split()
+        found = f"found {len(fields)}: [{' '.join(fields)}]"
+        yield invalid("spec.schedule", schedule, f"expected exactly 5 fields, {found}")
     policies = ("Allow", "Forbid", "Replace")
     yield from supported("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), policies)
-    job = spec["jobTemplate"]["spec"]
+    job = copy.deepcopy(spec["jobTemplate"]["spec"])
+    _default_job_spec(job)
     yield from _job_spec_errors(job, "spec.jobTemplate.spec")
     if job.get("manualSelector"):
         yield forbidden("spec.jobTemplate.spec.manualSelector", "must be unset")
@@ -335,5 +347,6 @@ KINDS: Final[Kinds] = {
         default=_default_cron_job,
         validate=_validate_cron_job,
         warn=cron_job_warnings,
+        columns=columns.CRON_JOB,
     ),
 }

@@ -106,6 +106,21 @@ def _job_duration(job: Object, now: datetime) -> str:
     return human_duration((_moment(end) - _moment(start)).total_seconds())
 
 
+def _used(quota: Object, *, limits: bool) -> str:
+    status = quota.get("status") or {}
+    used, hard = status.get("used") or {}, status.get("hard") or {}
+    return ", ".join(
+        f"{name}: {used.get(name, 0)}/{hard[name]}"
+        for name in sorted(hard)
+        if name.startswith("limits.") is limits
+    )
+
+
+def _last_scheduled(cron_job: Object, now: datetime) -> str:
+    last = (cron_job.get("status") or {}).get("lastScheduleTime")
+    return age_since(last, now) if last else "<none>"
+
+
 def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
@@ -151,6 +166,11 @@ def _subjects(kind: str) -> Cell:
 
 
 _TEMPLATE = ".spec.template.spec.containers[*]"
+_CRON_JOB_WIDE: Final = (
+    column("Containers", _images(f".spec.jobTemplate{_TEMPLATE}.name"), wide=True),
+    column("Images", _images(f".spec.jobTemplate{_TEMPLATE}.image"), wide=True),
+    column("Selector", lambda _: "<none>", wide=True),
+)
 _WORKLOAD_WIDE: Final = (
     column("Containers", _images(f"{_TEMPLATE}.name"), wide=True),
     column("Images", _images(f"{_TEMPLATE}.image"), wide=True),
@@ -185,7 +205,12 @@ CONFIG_MAP: Final = (
     AGE,
 )
 SECRET: Final = (column("Type", ".type"), column("Data", _count(".data"), type="integer"), AGE)
-SERVICE_ACCOUNT: Final = (column("Secrets", _count(".secrets"), type="integer"), AGE)
+SERVICE_ACCOUNT: Final = (AGE,)
+RESOURCE_QUOTA: Final = (
+    column("Request", lambda quota: _used(quota, limits=False)),
+    column("Limit", lambda quota: _used(quota, limits=True)),
+    AGE,
+)
 SERVICE: Final = (
     column("Type", ".spec.type"),
     column("Cluster-IP", _or(_value_at(".spec.clusterIP"), "<none>")),
@@ -229,6 +254,15 @@ JOB: Final = (
     Column("Duration", "string", _job_duration),
     AGE,
     *_WORKLOAD_WIDE,
+)
+CRON_JOB: Final = (
+    column("Schedule", ".spec.schedule"),
+    column("Timezone", _or(_value_at(".spec.timeZone"), "<none>")),
+    column("Suspend", lambda cron_job: "True" if cron_job["spec"].get("suspend") else "False"),
+    column("Active", _count(".status.active"), type="integer"),
+    Column("Last Schedule", "string", _last_scheduled),
+    AGE,
+    *_CRON_JOB_WIDE,
 )
 LEASE: Final = (column("Holder", ".spec.holderIdentity"), AGE)
 ROLE: Final = (created_at(),)

@@ -223,6 +223,13 @@ def _validate_lease(lease: Object) -> Errors:
         yield invalid("spec.leaseTransitions", transitions, detail)
 
 
+def _default_budget(budget: Object) -> None:
+    """Counts are never absent, even before a controller has counted."""
+    status = budget.setdefault("status", {})
+    for count in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
+        status.setdefault(count, 0)
+
+
 def _validate_budget(budget: Object) -> Errors:
     spec = budget.get("spec") or {}
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
@@ -295,6 +302,7 @@ KINDS: Final[Kinds] = {
         schema=DISRUPTION_BUDGET,
         has_status=True,
         has_generation=True,
+        default=_default_budget,
         validate=_validate_budget,
         columns=columns.DISRUPTION_BUDGET,
     ),

@@ -380,6 +380,7 @@ class TestJobs:
             "parallelism": 1,
             "backoffLimit": 6,
             "completionMode": "NonIndexed",
+            "manualSelector": False,
             "suspend": False,
             "podReplacementPolicy": "TerminatingOrFailed",
         }

@@ -230,7 +230,7 @@ async def test_a_missing_object_is_not_found_by_its_resource_and_name():
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/v1/nosuch", "/apis/nosuch/v1/x", "/api/v1/namespaces/default/nodes/n", "/x"]
+    "path", ["/api/v1/nosuch", "/apis/apps/v1/nosuch", "/api/v1/namespaces/default/nodes/n"]
 )
 async def test_what_is_not_served_is_not_found(path):
     answer = await Api().get(path)
@@ -239,3 +239,10 @@ async def test_what_is_not_served_is_not_found(path):
         404,
         "the server could not find the requested resource",
     )
+
+
+@pytest.mark.parametrize("path", ["/apis/nosuch/v1/x", "/x"])
+async def test_where_nothing_of_the_server_is_no_page_is_found(path):
+    answer = await Api().get(path)
+
+    assert (answer.status, answer.body) == (404, b"404 page not found\n")

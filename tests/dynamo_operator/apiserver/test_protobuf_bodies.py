@@ -87,7 +87,12 @@ def test_quantities_percentages_times_and_raw_json_are_what_json_has():
 
 @pytest.mark.parametrize(
     ("data", "code"),
-    [(b"{}", 400), (b"k8s\x00\x0a\xff", 400), (envelope("Gadget", b""), 415), (envelope("PodSpec", b""), 415)],
+    [
+        (b"{}", 400),
+        (b"k8s\x00\x0a\xff", 400),
+        (envelope("Gadget", b""), 415),
+        (envelope("PodSpec", b""), 415),
+    ],
     ids=["json", "broken-off", "no-table", "no-object"],
 )
 def test_what_cannot_be_decoded_is_refused(data, code):

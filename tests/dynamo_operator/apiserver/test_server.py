@@ -1,5 +1,6 @@
 import base64
 import json
+import re
 import ssl
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -55,10 +56,13 @@ async def test_a_client_certificate_says_who_asks():
         async with session.post(path, json={}) as answer:
             review = await answer.json()
 
+    credential = review["status"]["userInfo"].pop("extra")
     assert review["status"]["userInfo"] == {
         "username": "jane",
         "groups": ["devs", "system:authenticated"],
     }
+    [hashed] = credential["authentication.kubernetes.io/credential-id"]
+    assert re.fullmatch("X509SHA256=[0-9a-f]{64}", hashed)
 
 
 async def test_a_token_says_who_asks_and_no_credentials_are_anonymous():
