@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from dynamo_operator.runtime.builtin_kinds import Namespace, Pod
+from dynamo_operator.runtime.builtin_kinds import Namespace, Pod, ServiceAccount
+from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.errors import ForbiddenError
 from dynamo_operator.testing import Cluster
-from tests.conformance.answers import allow_pods
-from tests.conformance.pod_security_cases import PREFIX, SAFE, container, pod, within
+from tests.conformance.cases.pod_security import PREFIX, SAFE, container, pod, within
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -119,3 +119,8 @@ def noted(cluster: Cluster, namespace: str, name: str) -> dict[str, str]:
         for key, value in entry.annotations.items()
         if key.startswith(PREFIX)
     }
+
+
+async def allow_pods(client: Client, namespace: str) -> None:
+    """Make the account that Pods of a new namespace are, which a controller also does."""
+    await client.apply(ServiceAccount.new("default", namespace=namespace))

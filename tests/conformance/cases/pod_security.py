@@ -7,7 +7,8 @@ from typing import Any
 
 from dynamo_operator.runtime.builtin_kinds import Job, Namespace, Pod
 from informers.objects import ResourceType
-from tests.conformance.answers import JSON_PATCH, MERGE, Body, Case, Json, Step, patch, post
+from tests.conformance.requests import JSON_PATCH, MERGE, Body, Json
+from tests.conformance.steps import About, Step, cases, patch, post
 
 PODS = Pod.resource_type
 NAMESPACES = Namespace.resource_type
@@ -321,7 +322,7 @@ def _apps(kind: str) -> ResourceType:
     return ResourceType("apps", "v1", kind, f"{kind.lower()}s", namespaced=True)
 
 
-def pod_security() -> Iterator[tuple[str, Case]]:
+def pod_security() -> Iterator[tuple[str, About]]:
     """Each Pod at each level, and at the versions that tell them apart."""
     for level in ("baseline", "restricted"):
         for name, body in pods():
@@ -343,7 +344,7 @@ def _depends_on_version(name: str) -> bool:
     return any(word in name for word in words)
 
 
-def _policies() -> Iterator[tuple[str, Case]]:
+def _policies() -> Iterator[tuple[str, About]]:
     plain, worse = pod(container(unsafe=True)), pod(hostPID=True)
     for name, labels in {
         "privileged": {"enforce": "privileged"},
@@ -365,10 +366,10 @@ def _policies() -> Iterator[tuple[str, Case]]:
         "nothing": {"enforce": "restricted", "enforce-version": "latest", "audit": "baseline"},
     }.items():
         body: Json = {"metadata": {"labels": _labels(labels)}}
-        yield f"labels: wrong {name}", Case(NAMESPACES, [post(body, dryRun="All")], words=True)
+        yield f"labels: wrong {name}", About(NAMESPACES, [post(body, dryRun="All")])
 
 
-def _changes() -> Iterator[tuple[str, Case]]:
+def _changes() -> Iterator[tuple[str, About]]:
     here = {"enforce": "baseline", "warn": "restricted"}
     made = post(pod())
     debugger = container("debugger", unsafe=True, image="debug:1")
@@ -413,20 +414,22 @@ def _changes() -> Iterator[tuple[str, Case]]:
             )
         ],
     }.items():
-        case = Case(PODS, [made, *steps], words=True, labels=tuple(_labels(here).items()))
+        case = About(PODS, [made, *steps], labels=tuple(_labels(here).items()))
         yield f"change: {name}", case
     with_debugger = pod(ephemeralContainers=[debugger])
     yield "create: with a container for debugging", _in(here, PODS, with_debugger)
 
 
-def _in(labels: Json, resource_type: ResourceType, body: Body) -> Case:
-    return Case(
+def _in(labels: Json, resource_type: ResourceType, body: Body) -> About:
+    return About(
         resource_type,
         [post(body, dryRun="All")],
-        words=True,
         labels=tuple(_labels(labels).items()),
     )
 
 
 def _labels(modes: Json) -> dict[str, str]:
     return {PREFIX + mode: value for mode, value in modes.items()}
+
+
+CASES = cases(pod_security())

@@ -1,0 +1,160 @@
+"""What of two answers may differ, and why; everything else is compared.
+
+| masked | as | because |
+| --- | --- | --- |
+| the case's namespace | NAMESPACE | each play has its own |
+| UIDs | UID-1, UID-2, ... in order of appearance | random; that two are equal is compared |
+| resource versions of objects | version 1, 2, ... by order | only their order means something |
+| resource versions of lists and bookmarks | at version N or later | others write, too |
+| resource versions in messages | VERSION | as above |
+| times within an hour of now | TIME, MICROTIME | clocks; their form is compared |
+| continue tokens | CONTINUE and what they go on after | a server's own encoding |
+| suffixes of generated names | generateName and XXXXX | random |
+| order of managedFields | sorted | depends on the second of the clock |
+| what follows a message's first line | ... | shows Go's own structures |
+| addresses and ports the server chose | ALLOCATED | random |
+| headers but `HEADERS` | left out | connection, cache and audit details |
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeGuard
+
+HEADERS = (
+    "accept-patch",
+    "allow",
+    "cache-control",
+    "content-encoding",
+    "content-type",
+    "location",
+    "retry-after",
+    "vary",
+    "warning",
+)
+
+_UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_VERSION_IN_TEXT = re.compile(r"(resource version: |\()\d+(\)|, current: \d+| ?\(\d+\))*")
+_NEAR = timedelta(hours=1)
+_ALLOCATED = frozenset({"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"})
+
+Json = Any
+
+
+class Mask:
+    """Masks the answers of one case; what it has seen before it names as before."""
+
+    def __init__(self, namespace: str, now: datetime) -> None:
+        self._namespace = namespace
+        self._now = now
+        self._uids: dict[str, str] = {}
+
+    def answer(self, status: int, headers: Mapping[str, str], body: Json) -> Json:
+        """Return an answer's comparable part; resource versions are masked by `versions`."""
+        kept = {name: headers[name] for name in HEADERS if headers.get(name)}
+        text = self._text(json.dumps({"headers": kept, "body": body}))
+        masked = json.loads(text)
+        return {"status": status, **masked["headers"], "body": self._value(masked["body"], "")}
+
+    def _text(self, text: str) -> str:
+        text = text.replace(self._namespace, "NAMESPACE")
+        text = _UID.sub(lambda match: self._uid(match.group()), text)
+        return _TIME.sub(lambda match: self._time(match.group()), text)
+
+    def _uid(self, uid: str) -> str:
+        return self._uids.setdefault(uid, f"UID-{len(self._uids) + 1}")
+
+    def _time(self, text: str) -> str:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        if abs(moment - self._now) > _NEAR:
+            return text
+        return "MICROTIME" if "." in text else "TIME"
+
+    def _value(self, value: Json, key: str) -> Json:
+        if isinstance(value, list):
+            items = [self._value(item, key) for item in value]
+            if key == "managedFields":
+                items.sort(key=lambda item: json.dumps(item, sort_keys=True))
+            return items
+        if not isinstance(value, dict):
+            return self._scalar(value, key)
+        masked = {name: self._value(item, name) for name, item in value.items()}
+        prefix = value.get("generateName")
+        if isinstance(prefix, str) and str(value.get("name", "")).startswith(prefix):
+            masked["name"] = f"{prefix}{'X' * (len(value['name']) - len(prefix))}"
+        return masked
+
+    def _scalar(self, value: Json, key: str) -> Json:
+        if key == "continue" and value:
+            return _continuation(value)
+        if key == "message" and isinstance(value, str):
+            first, _, more = value.partition("\n")
+            first = _VERSION_IN_TEXT.sub(_without_versions, first)
+            return f"{first}\n..." if more else first
+        if key in _ALLOCATED and value and value != "None":
+            return "ALLOCATED"
+        return value
+
+
+def versions(answers: list[Json]) -> list[Json]:
+    """Return a case's answers with resource versions as their order."""
+    seen = sorted({int(version) for version in _object_versions(answers)})
+    ranks = {version: rank for rank, version in enumerate(seen, 1)}
+
+    def masked(value: Json) -> Json:
+        if isinstance(value, list):
+            return [masked(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        result = {key: masked(item) for key, item in value.items()}
+        version = result.get("resourceVersion")
+        if _is_version(version):
+            if "uid" in result or "name" in result:
+                result["resourceVersion"] = f"version {ranks[int(version)]}"
+            else:
+                below = sum(each <= int(version) for each in seen)
+                result["resourceVersion"] = f"at version {below} or later"
+        return result
+
+    return [masked(answer) for answer in answers]
+
+
+def _object_versions(value: Json) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _object_versions(item)
+    elif isinstance(value, dict):
+        version = value.get("resourceVersion")
+        if _is_version(version) and ("uid" in value or "name" in value):
+            yield version
+        for item in value.values():
+            yield from _object_versions(item)
+
+
+def _is_version(value: Json) -> TypeGuard[str]:
+    return isinstance(value, str) and value.isdigit() and value != "0"
+
+
+def _continuation(token: str) -> str:
+    try:
+        fields = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    except (ValueError, binascii.Error):
+        return token
+    kind = "inconsistent" if fields.get("rv") == -1 else "consistent"
+    return f"CONTINUE {kind} after {fields.get('start', '')!r}"
+
+
+def _without_versions(match: re.Match[str]) -> str:
+    text = match.group()
+    return re.sub(r"\d+", "VERSION", text) if text[0] != "(" or text[-1] == ")" else text
+
+
+def now() -> datetime:
+    """Return the time that masked times are near to."""
+    return datetime.now(UTC)
