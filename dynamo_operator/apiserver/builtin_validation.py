@@ -114,7 +114,7 @@ class BuiltinStrategy:
     def bumps_generation(self, new: Object, old: Object) -> bool:
         """Whether a field changed that counts."""
         return any(
-            not same(new.get(field), old.get(field)) for field in self._rules.generation_fields
+            not same(_at(new, field), _at(old, field)) for field in self._rules.generation_fields
         )
 
     def _decoded(self, obj: Object) -> Object:
@@ -135,6 +135,10 @@ def builtin_strategy(group: str, kind: str) -> BuiltinStrategy:
 def _with_part(new: Object, old: Object, field: str) -> Object:
     part = (new.get("spec") or {}).get(field)
     return {**old, "spec": {**old["spec"], field: part}}
+
+
+def _at(obj: Object, path: str) -> Any:
+    return paths.lookup(obj, tuple(path.split("."))) or None
 
 
 def _undecodable(obj: Object, error: FieldError) -> StatusError:

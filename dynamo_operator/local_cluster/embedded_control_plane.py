@@ -15,6 +15,7 @@ from dynamo_operator.apiserver.audit import AuditLog
 from dynamo_operator.apiserver.server import HttpsServer
 from dynamo_operator.certificates import Certificate
 from dynamo_operator.local_cluster.control_plane import HOST, MASTERS, PortInUseError
+from dynamo_operator.local_cluster.deployment_controller import DeploymentController
 from dynamo_operator.local_cluster.garbage_collector import GarbageCollector
 from dynamo_operator.local_cluster.job_controller import JobController
 from dynamo_operator.local_cluster.namespaces import Namespaces
@@ -99,6 +100,7 @@ class EmbeddedControlPlane:
             Namespaces(client, root_ca=self.ca_certificate.decode()),
             GarbageCollector(client),
             JobController(client),
+            DeploymentController(client),
             Scheduler(client),
         ):
             manager.add(runnable)

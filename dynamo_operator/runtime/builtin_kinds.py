@@ -105,6 +105,35 @@ class Deployment(KubeModel):
     status: dict[str, Any] = {}
 
 
+class ReplicaSet(KubeModel):
+    """apps/v1 ReplicaSet."""
+
+    resource_type: ClassVar[ResourceType] = ResourceType("apps", "v1", "ReplicaSet", "replicasets")
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+
+class EndpointSlice(KubeModel):
+    """discovery.k8s.io/v1 EndpointSlice."""
+
+    resource_type: ClassVar[ResourceType] = ResourceType(
+        "discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"
+    )
+    address_type: str = ""
+    endpoints: list[dict[str, Any]] = []
+    ports: list[dict[str, Any]] = []
+
+
+class PodDisruptionBudget(KubeModel):
+    """policy/v1 PodDisruptionBudget."""
+
+    resource_type: ClassVar[ResourceType] = ResourceType(
+        "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"
+    )
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+
 class Role(KubeModel):
     """rbac.authorization.k8s.io/v1 Role."""
 

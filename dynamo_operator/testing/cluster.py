@@ -39,17 +39,19 @@ from dynamo_operator.testing.virtual_time import VirtualClock, VirtualTimeLoop
 from informers.clock import Clock, Random, SystemClock
 
 Mode = Literal["in_process", "http", "real"]
-ControllerName = Literal["gc", "jobs", "namespaces", "scheduler"]
+ControllerName = Literal["deployments", "gc", "jobs", "namespaces", "scheduler"]
 
 ADMIN_GROUPS = ("system:masters",)
 
 _CONTROLLERS: dict[ControllerName, tuple[str, str]] = {
+    "deployments": ("deployment_controller", "DeploymentController"),
     "gc": ("garbage_collector", "GarbageCollector"),
     "jobs": ("job_controller", "JobController"),
     "namespaces": ("namespaces", "Namespaces"),
     "scheduler": ("scheduler", "Scheduler"),
 }
 _REAL_CONTROLLERS: dict[ControllerName, tuple[str, ...]] = {
+    "deployments": ("deployment-controller", "replicaset-controller"),
     "gc": ("garbage-collector-controller",),
     "jobs": ("job-controller",),
     "namespaces": (

@@ -29,10 +29,12 @@ _PORT_TAKEN = "address already in use"
 # The second is a default, named because tests rely on it; some distributions have the third.
 _ADMISSION_PLUGINS = ("NodeRestriction", "PodSecurity", "OwnerReferencesPermissionEnforcement")
 _CLUSTER_CONTROLLERS = (
+    "deployment-controller",
     "garbage-collector-controller",
     "job-controller",
     "namespace-controller",
     "node-lifecycle-controller",
+    "replicaset-controller",
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",
     "ttl-after-finished-controller",

@@ -268,6 +268,8 @@ def _workload(schema: OpenAPI, **rules: Any) -> KindRules:
 KINDS: Final[Kinds] = {
     ("apps", "Deployment"): _workload(
         DEPLOYMENT,
+        # Its controller copies annotations to ReplicaSets.
+        generation_fields=("spec", "metadata.annotations"),
         default=_default_deployment,
         validate=_validate_deployment,
         columns=columns.DEPLOYMENT,

@@ -58,7 +58,7 @@ class KindRules:
         has_status: whether status is written through a subresource only.
         status_on_create: whether a new object may bring its status.
         has_generation: whether the kind counts generations.
-        generation_fields: the top-level fields a change of which counts.
+        generation_fields: the dotted paths of the fields a change of which counts.
         unknown: unknown fields inside what the schema leaves free.
         created: what the server sets on a new object before defaulting.
         default: defaulting of new and changed objects.
