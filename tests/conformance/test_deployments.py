@@ -38,10 +38,10 @@ MODES = [
 async def cluster(request):
     if request.param == "real" and uses_existing_cluster(os.environ):
         pytest.skip("a kubelet there would write the status of Pods, too")
-    controllers = ("deployments", "gc")
     try:
-        starting = Cluster.start(mode=request.param, controllers=controllers, environ=os.environ)
-        async with starting as cluster:
+        async with Cluster.start(
+            mode=request.param, controllers=("deployments", "gc"), environ=os.environ
+        ) as cluster:
             yield cluster
     except ControlPlaneMissingError as error:
         pytest.skip(f"no real control plane: {error}")
