@@ -19,7 +19,7 @@ from dynamo_operator.simulation.history import EVENTS, LEASES, History
 _PASSING = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"  # a UID
     r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?"  # a time
-    r"|(?<![0-9a-zA-Z])(?=[0-9a-f]*\d)[0-9a-f]{8,}(?![0-9a-zA-Z])"  # a hash
+    r"|(?<![0-9a-zA-Z])([0-9a-f]{10,}|(?=[0-9a-f]*\d)[0-9a-f]{8,})(?![0-9a-zA-Z])"  # a hash
 )
 _METADATA = frozenset(
     {"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink"}
@@ -35,11 +35,13 @@ class Mask:
         paths: fields, with dots and with `*` for any item of a list or key of a mapping, e.g.
             `status.conditions.*.message`.
         counts: resources whose creations and deletions are not counted either.
+        texts: regular expressions of what passes within texts, e.g. names that were generated.
     """
 
     resources: frozenset[StorageKey] = frozenset({EVENTS, LEASES, ("", "events")})
     paths: Sequence[str] = ()
     counts: frozenset[StorageKey] = frozenset({EVENTS, LEASES, ("", "events")})
+    texts: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class Reference:
         reference = cls()
         for resource in history.resources():
             if resource not in mask.resources:
-                found = [_text(obj, mask.paths) for obj in history.objects(resource).values()]
+                found = [_text(obj, mask) for obj in history.objects(resource).values()]
                 reference.objects[resource] = sorted(found)
         for commit in history.commits:
             if commit.actor.startswith("operator") and commit.resource not in mask.counts:
@@ -101,12 +103,15 @@ def _is_deletion(before: Any, after: Any) -> bool:
     )
 
 
-def _text(obj: Any, paths: Iterable[str]) -> str:
+def _text(obj: Any, mask: Mask) -> str:
     metadata = {k: v for k, v in obj["metadata"].items() if k not in _METADATA}
     copy = json.loads(json.dumps({**obj, "metadata": metadata}))
-    for path in paths:
+    for path in mask.paths:
         _drop(copy, path.split("."))
-    return _PASSING.sub("*", json.dumps(copy, sort_keys=True))
+    text = _PASSING.sub("*", json.dumps(copy, sort_keys=True))
+    for pattern in mask.texts:
+        text = re.sub(pattern, "*", text)
+    return text
 
 
 def _drop(value: Any, path: Sequence[str]) -> None:

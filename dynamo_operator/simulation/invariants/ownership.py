@@ -51,6 +51,41 @@ class AtMostOne(Silent):
             yield f"{commit}: another one of {of}, which had {first.key} at {first.seconds:.3f} s"
 
 
+class Justified(Silent):
+    """I3: operators make, or delete, an object of a kind only for a reason that holds.
+
+    Args:
+        kind: of the objects.
+        name: of the claim, e.g. "a Job is made only for a Run that goes on".
+        wrong: returns why a commit is not justified, or "".
+        verb: create or delete; a deletion counts when it begins.
+    """
+
+    def __init__(
+        self,
+        kind: type[KubeModel] | StorageKey,
+        name: str,
+        wrong: Callable[[Commit, History], str],
+        *,
+        verb: Literal["create", "delete"] = "create",
+    ) -> None:
+        self._resource = storage_key(kind)
+        self._wrong = wrong
+        self._verb = verb
+        self.name = f"I3 {name}"
+
+    def on_commit(self, commit: Commit, history: History) -> Iterator[str]:
+        """Ask for the reason."""
+        if commit.resource != self._resource or not is_operator(commit.actor):
+            return
+        if self._verb == "create":
+            is_such = commit.verb == "create"
+        else:
+            is_such = commit.before is not None and _begins_deletion(commit)
+        if is_such and (why := self._wrong(commit, history)):
+            yield f"{commit}: {why}"
+
+
 class NoForeignTouch(Silent):
     """I4: operators change only what belongs to the owner they reconcile, and delete only by UID.
 
@@ -83,7 +118,7 @@ class NoForeignTouch(Silent):
         if not is_operator(commit.actor) or commit.resource in self._free:
             return
         if commit.verb == "create":
-            if not controller_uid(commit.object):
+            if not controller_uid(commit.object) and not self._is_own(commit.object, history):
                 yield f"{commit}: made without an owner"
             return
         yield from _removed_finalizers(commit)
@@ -190,6 +225,11 @@ class NoClobber(Silent):
                 yield f"{commit}: the condition {kind} of somebody else became {left.get(kind)}"
 
 
+def _begins_deletion(commit: Commit) -> bool:
+    assert commit.before is not None
+    return _is_deletion(commit) and "deletionTimestamp" not in commit.before["metadata"]
+
+
 def _is_deletion(commit: Commit) -> bool:
     if commit.after is None:
         return True
@@ -201,19 +241,23 @@ def _is_deletion(commit: Commit) -> bool:
 
 
 def _only_removes_finalizers(commit: Commit) -> bool:
-    if commit.after is None or commit.before is None:
+    if commit.before is None:
         return False
+    if commit.after is None:
+        # The last finalizer of what was being deleted already.
+        return "deletionTimestamp" in commit.before["metadata"]
     was, now = _finalizers(commit.before), _finalizers(commit.after)
     return now < was and commit.before.get("spec") == commit.after.get("spec")
 
 
 def _removed_finalizers(commit: Commit) -> Iterator[str]:
     """Tell the finalizers that an operator removed and that somebody else had put there."""
-    if commit.before is None or commit.after is None:
+    if commit.before is None or (commit.after is None and not _only_removes_finalizers(commit)):
         return
     owners = _managers_of(commit.before, ("f:metadata", "f:finalizers"))
     mine = _managers_by(commit)
-    for name in sorted(_finalizers(commit.before) - _finalizers(commit.after)):
+    left = _finalizers(commit.after) if commit.after is not None else set()
+    for name in sorted(_finalizers(commit.before) - left):
         by = {manager for manager, fields in owners.items() if f'v:"{name}"' in fields}
         if by and not by & mine:
             yield f"{commit}: the finalizer {name} of {', '.join(sorted(by))} was removed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from dynamo_operator.apiserver.storage import StorageKey
@@ -172,6 +172,33 @@ class RetryEconomy(Silent):
             times.pop(0)
         if len(times) == self._most + 1:
             yield f"{call}: one of {len(times)} failures in {self._window:g} s"
+
+
+class Permitted(Silent):
+    """I17: an operator asks only for what it may have, and what the server understands.
+
+    Args:
+        codes: refusals that no fault of the outside explains.
+        may: whether a refused call is in order all the same.
+    """
+
+    name = "I17 nothing is asked that is never granted"
+
+    def __init__(
+        self,
+        *,
+        codes: Collection[int] = (400, 401, 403, 405, 413, 422),
+        may: Callable[[Call], bool] = lambda call: False,
+    ) -> None:
+        self._codes = set(codes)
+        self._may = may
+
+    def on_call(self, call: Call, history: History) -> Iterator[str]:
+        """Look at a refusal that was not injected."""
+        if not is_operator(call.actor) or call.fault or call.code not in self._codes:
+            return
+        if not self._may(call):
+            yield f"{call}: {call.reason}"
 
 
 class OneAtATime(Silent):
