@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from dynamo_operator.admission.validation import EffectiveInputPolicy
+from dynamo_operator.admission.webhook import RequestAdmission
 from dynamo_operator.hardware.discovery import GpuDiscovery
 from dynamo_operator.images import PUBLIC_PLANNER_IMAGE, resolve_image_settings
 from dynamo_operator.runtime import LeaderElection, Manager
@@ -14,7 +18,15 @@ from dynamo_operator.runtime.client.transport import fetch_text
 from dynamo_operator.runtime.leader_election import lease_permissions
 from dynamo_operator.runtime.manager import MANAGER_PERMISSIONS
 from dynamo_operator.runtime.permissions import Permission
+from dynamo_operator.runtime.serving_certificate import ServingCertificate, TlsCertificate
+from dynamo_operator.runtime.webhooks import (
+    SecretCertificate,
+    Webhooks,
+    configuration_permissions,
+    secret_permissions,
+)
 from informers.clock import Clock, Random, SystemClock, system_random
+from informers.objects import ObjectKey
 from reconcilers import request, run
 
 STOP_SECONDS = 25.0
@@ -69,6 +81,47 @@ class LeaderElectionSettings(BaseModel):
         )
 
 
+WEBHOOK_SERVICE = "dynamo-operator-webhook"
+WEBHOOK_SECRET = "dynamo-operator-webhook-certificate"
+WEBHOOK_CONFIGURATION = "dynamo-operator"
+"""What the shipped manifests call the webhooks' Service, Secret and both configurations."""
+
+
+class WebhookMode(StrEnum):
+    """Whether webhooks are served, and whose certificate with."""
+
+    OFF = "off"
+    AUTO = "auto"
+    MANUAL = "manual"
+
+
+class WebhookServerSettings(BaseModel):
+    """Where webhooks are served, and what belongs to them in the cluster.
+
+    Args:
+        address: host:port, or :port on every interface.
+        certificate_directory: of --webhooks=manual: holds tls.crt and tls.key, which are read again
+            when they change.
+        namespace: of the Service, and of the Secret of --webhooks=auto; default the operator's own,
+            outside a cluster that of the shipped manifests.
+        service: name of the Service by which API servers call; the certificate is for it.
+        hosts: further names and addresses that the certificate is for.
+        secret: name of the Secret that --webhooks=auto keeps authority and certificate in.
+        configuration: name of the MutatingWebhookConfiguration and of the
+            ValidatingWebhookConfiguration that --webhooks=auto has trust the authority.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    address: str = ":9443"
+    certificate_directory: Path | None = None
+    namespace: str = ""
+    service: str = WEBHOOK_SERVICE
+    hosts: tuple[str, ...] = ()
+    secret: str = WEBHOOK_SECRET
+    configuration: str = WEBHOOK_CONFIGURATION
+
+
 class OperatorSettings(BaseModel):
     """What whoever installs the operator decides.
 
@@ -88,6 +141,11 @@ class OperatorSettings(BaseModel):
         publisher: of every publisher.
         pod_security: of every Run's Pod.
         watch_namespaces: where to work; empty for all namespaces.
+        validate_effective_input: off, warn or deny: what becomes of a Request whose effective input
+            AISimulate would refuse.
+        webhooks: off; auto, with a certificate of the operator's own authority; or manual, with one
+            from files. Without webhooks the Request controller completes and judges Requests alone.
+        webhook_server: of webhooks that are not off.
         health_address: host:port of the probes; None serves none.
         metrics_address: host:port of the metrics; None serves none.
         leader_election: of the operator that is a process of its own.
@@ -107,9 +165,29 @@ class OperatorSettings(BaseModel):
     publisher: run.PublisherSettings = run.PublisherSettings()
     pod_security: run.PodSecurity = run.PodSecurity()
     watch_namespaces: tuple[str, ...] = ()
+    validate_effective_input: EffectiveInputPolicy = EffectiveInputPolicy.DENY
+    webhooks: WebhookMode = WebhookMode.OFF
+    webhook_server: WebhookServerSettings = WebhookServerSettings()
     health_address: str | None = None
     metrics_address: str | None = None
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
+
+    @model_validator(mode="after")
+    def _have_a_certificate(self) -> OperatorSettings:
+        if (
+            self.webhooks is WebhookMode.MANUAL
+            and self.webhook_server.certificate_directory is None
+        ):
+            raise ValueError(
+                "webhooks manual: needs webhook_server.certificate_directory, which holds tls.crt "
+                "and tls.key"
+            )
+        if self.webhooks is WebhookMode.AUTO and self.watch_namespaces:
+            raise ValueError(
+                "webhooks auto: writes configurations of the whole cluster, which an operator of "
+                "some namespaces may not: must be manual or off beside watch_namespaces"
+            )
+        return self
 
 
 def build_manager(
@@ -130,7 +208,8 @@ def build_manager(
         random: randomness of everything inside.
 
     Raises:
-        ValueError: no Dynamo version can be told from the images and settings.
+        ValueError: no Dynamo version can be told from the images and settings, or webhooks have no
+            namespace for their Secret.
     """
     manager = Manager(
         client,
@@ -144,9 +223,37 @@ def build_manager(
         leader_election=leader_election,
     )
     gpus = GpuDiscovery(manager.uncached_reader, fetch=fetch_text, clock=manager.clock)
-    request.add_to(manager, history_limit=settings.run_history_limit, gpus=gpus)
+    policy = settings.validate_effective_input
+    request.add_to(manager, history_limit=settings.run_history_limit, gpus=gpus, policy=policy)
     run.add_to(manager, run_settings(settings), gpus=gpus)
+    if settings.webhooks is not WebhookMode.OFF:
+        webhook = RequestAdmission(gpus, policy=policy).webhook(
+            namespaces=settings.watch_namespaces
+        )
+        server = settings.webhook_server
+        certificate = _webhook_certificate(manager, settings)
+        manager.add(Webhooks([webhook], certificate=certificate, address=server.address))
     return manager
+
+
+def _webhook_certificate(manager: Manager, settings: OperatorSettings) -> TlsCertificate:
+    server = settings.webhook_server
+    if settings.webhooks is WebhookMode.MANUAL:
+        directory = server.certificate_directory
+        assert directory is not None, "the settings were validated"
+        return ServingCertificate(directory / "tls.crt", directory / "tls.key")
+    if not server.namespace:
+        raise ValueError("webhook_server.namespace is missing: where webhooks auto has its Secret")
+    host = f"{server.service}.{server.namespace}.svc"
+    return SecretCertificate(
+        manager.unfenced_client,
+        ObjectKey(server.namespace, server.secret),
+        hosts=[host, *server.hosts],
+        mutating=[server.configuration],
+        validating=[server.configuration],
+        clock=manager.clock,
+        random=manager.random,
+    )
 
 
 def run_settings(settings: OperatorSettings) -> run.RunSettings:
@@ -170,16 +277,37 @@ def run_settings(settings: OperatorSettings) -> run.RunSettings:
     )
 
 
-def permissions(*, image_pull_secrets: Sequence[str] = ()) -> tuple[Permission, ...]:
+def permissions(
+    *, image_pull_secrets: Sequence[str] = (), webhooks: WebhookMode = WebhookMode.AUTO
+) -> tuple[Permission, ...]:
     """Return everything that the operator may do; the shipped roles are made from it.
 
     Args:
         image_pull_secrets: the Secrets that the setting of this name names; it may read these.
+        webhooks: as in the settings: `auto` writes into its own configurations.
     """
     secrets = (run.pull_secret_permission(image_pull_secrets),) if image_pull_secrets else ()
-    return (*MANAGER_PERMISSIONS, *request.PERMISSIONS, *run.PERMISSIONS, *secrets)
+    configurations = (
+        configuration_permissions(
+            mutating=[WEBHOOK_CONFIGURATION], validating=[WEBHOOK_CONFIGURATION]
+        )
+        if webhooks is WebhookMode.AUTO
+        else ()
+    )
+    return (
+        *MANAGER_PERMISSIONS,
+        *request.PERMISSIONS,
+        *run.PERMISSIONS,
+        *secrets,
+        *configurations,
+    )
 
 
 def leader_election_permissions() -> tuple[Permission, ...]:
     """Return what the operator may do in the namespace of its Lease."""
     return lease_permissions(LEASE_NAME)
+
+
+def webhook_certificate_permissions() -> tuple[Permission, ...]:
+    """Return what the operator may do in its own namespace for its webhooks' certificate."""
+    return secret_permissions(WEBHOOK_SECRET)

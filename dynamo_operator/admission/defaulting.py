@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from dynamo_operator.admission.denials import Denial
 from dynamo_operator.api.v1beta2 import (
@@ -43,6 +43,13 @@ class Discovery(Protocol):
         """Return the GPUs; raises GpuDiscoveryError."""
 
 
+class Completion(NamedTuple):
+    """A completed spec, and what a person should know about the hardware that was discovered."""
+
+    spec: SearchSpec
+    notes: tuple[str, ...] = ()
+
+
 def missing_hardware(spec: SearchSpec) -> tuple[str, ...]:
     """Return the hardware fields that discovery has to fill."""
     gpu = _gpu(spec)
@@ -54,9 +61,14 @@ def missing_hardware(spec: SearchSpec) -> tuple[str, ...]:
 
 
 async def complete_discovering(
-    spec: SearchSpec, discovery: Discovery, *, previous: SearchSpec | None = None
-) -> SearchSpec:
+    spec: SearchSpec, discovery: Discovery | None, *, previous: SearchSpec | None = None
+) -> Completion:
     """Complete a spec, discovering hardware only where neither it nor `previous` says.
+
+    Args:
+        spec: as written.
+        discovery: finds the GPUs; None: they have to be named.
+        previous: the spec before an update.
 
     Raises:
         Denial: the hardware is not known; the text names exactly the missing fields.
@@ -64,14 +76,16 @@ async def complete_discovering(
     completed = complete(spec, previous=previous)
     missing = missing_hardware(completed)
     if not missing:
-        return completed
+        return Completion(completed)
+    if discovery is None:
+        raise Denial(" and ".join(missing), f"missing, and nothing looks for GPUs; {_set(missing)}")
     try:
         inventory = await discovery.discover(sku=_gpu(completed).sku)
     except GpuDiscoveryError as error:
         raise _unknown_hardware(missing, str(error)) from error
     if inventory.sku is None and SKU_FIELD in missing:
         raise _unknown_hardware(missing, unknown_product_message(inventory))
-    return complete(completed, inventory=inventory)
+    return Completion(complete(completed, inventory=inventory), inventory.notes)
 
 
 def complete(
@@ -151,8 +165,8 @@ def _filled(struct: Any, **defaults: Any) -> Any:
 
 
 def _unknown_hardware(missing: tuple[str, ...], why: str) -> Denial:
-    return Denial(" and ".join(missing), f"cannot be discovered: {why}; set {_them(missing)}")
+    return Denial(" and ".join(missing), f"cannot be discovered: {why}; {_set(missing)}")
 
 
-def _them(missing: tuple[str, ...]) -> str:
-    return "it" if len(missing) == 1 else "both"
+def _set(missing: tuple[str, ...]) -> str:
+    return "set it" if len(missing) == 1 else "set both"

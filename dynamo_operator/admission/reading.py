@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,7 +11,7 @@ from dynamo_operator.aisimulate.violations import dotted, shown
 from dynamo_operator.api.v1beta2 import SearchSpec
 
 
-def read_spec(raw: Mapping[str, Any]) -> SearchSpec:
+def read_spec(raw: Any) -> SearchSpec:
     """Return the spec that plain JSON holds.
 
     Raises:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from dynamo_operator.admission.defaulting import complete
 from dynamo_operator.admission.denials import Denial
 from dynamo_operator.aisimulate.document import dump_document
 from dynamo_operator.aisimulate.input import violations
@@ -30,6 +31,13 @@ _CONFIG_MAP_RESERVE: Final = 16 * 1024
 
 _MANAGED_FIELD_OVERHEAD: Final = len('"f:":{},')
 
+_INDENT: Final = 2
+_PUNCTUATION: Final = len('"": "",\n- ')
+"""What a line of a dump has beside its value."""
+
+_MOST_LINES: Final = 20
+"""Of denials, and of warnings: what a person reads, and what fits into an answer."""
+
 NULLS_HINT: Final = (
     "plain kubectl apply drops nulls: use kubectl apply --server-side, create or replace, "
     "or dynamo-operator request submit"
@@ -46,7 +54,7 @@ class EffectiveInputPolicy(StrEnum):
 
 @dataclass(slots=True)
 class Findings:
-    """What is wrong with a spec: lines that refuse it, and lines that only warn."""
+    """What is wrong with a spec: lines that refuse it, and lines that only warn; the first few."""
 
     denials: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -86,15 +94,22 @@ def validate(
     findings.denials.extend(_size_denials(spec, lowered))
     if policy is EffectiveInputPolicy.OFF:
         return findings
-    known = _known_violations(previous)
+    known = _known_violations(previous, spec)
+    denied: list[Violation] = []
+    warned: list[Violation] = []
     for violation in violations(lowered.document):
-        line = describe(violation, lowered)
         ratcheted = (violation.path, violation.reason) in known
-        if policy is EffectiveInputPolicy.WARN or ratcheted:
-            findings.warnings.append(line)
-        else:
-            findings.denials.append(line)
+        only_warns = policy is EffectiveInputPolicy.WARN or ratcheted
+        (warned if only_warns else denied).append(violation)
+    findings.denials.extend(_described(denied, lowered))
+    findings.warnings.extend(_described(warned, lowered))
     return findings
+
+
+def _described(found: Sequence[Violation], lowered: Lowered) -> Iterator[str]:
+    yield from (describe(violation, lowered) for violation in found[:_MOST_LINES])
+    if len(found) > _MOST_LINES:
+        yield f"effective input: {len(found) - _MOST_LINES} more of this kind"
 
 
 def describe(violation: Violation, lowered: Lowered) -> str:
@@ -127,18 +142,18 @@ def _is_overridden(path: Path, lowered: Lowered) -> bool:
 
 
 def _has_overrides(lowered: Lowered) -> bool:
-    return any(origin.kind is OriginKind.OVERRIDE for origin in lowered.layers.origins.values())
+    return lowered.layers.has_any(OriginKind.OVERRIDE)
 
 
 def _names(path: Path) -> list[str]:
     return [str(part) for part in path]
 
 
-def _known_violations(previous: SearchSpec | None) -> frozenset[tuple[Path, str]]:
+def _known_violations(previous: SearchSpec | None, spec: SearchSpec) -> frozenset[tuple[Path, str]]:
     if previous is None:
         return frozenset()
-    try:
-        document = lower(previous).document
+    try:  # what was made without webhooks was never completed
+        document = lower(complete(previous, previous=spec)).document
     except LoweringError:
         return frozenset()
     return frozenset((violation.path, violation.reason) for violation in violations(document))
@@ -153,12 +168,25 @@ def _size_denials(spec: SearchSpec, lowered: Lowered) -> Iterator[str]:
             f"spec: its Run would take {run + _RUN_RESERVE} bytes, more than the {OBJECT_LIMIT} "
             f"that an object may have: shorten {OVERRIDES_FIELD}"
         )
+    if _longest_dump(lowered.document) + _CONFIG_MAP_RESERVE <= CONFIG_MAP_LIMIT:
+        return
     config_map = len(dump_document(lowered.document).encode())
     if config_map + _CONFIG_MAP_RESERVE > CONFIG_MAP_LIMIT:
         yield (
             f"spec: its input would take {config_map + _CONFIG_MAP_RESERVE} bytes, more than the "
             f"{CONFIG_MAP_LIMIT} that a ConfigMap may have: shorten {OVERRIDES_FIELD}"
         )
+
+
+def _longest_dump(value: Any, depth: int = 1) -> int:
+    """A bound of the canonical dump that costs little: dumping a megabyte takes seconds."""
+    if isinstance(value, Mapping):
+        parts = (_longest_dump(key) + _longest_dump(item, depth + 1) for key, item in value.items())
+    elif isinstance(value, list):
+        parts = (_longest_dump(item, depth + 1) for item in value)
+    else:
+        return len(json.dumps(value)) + _INDENT * depth + _PUNCTUATION
+    return sum(parts) + _INDENT * depth + _PUNCTUATION
 
 
 def _json_size(value: Any) -> int:

@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from dynamo_operator.aisimulate.document import canonical
 from dynamo_operator.aisimulate.overrides import (
+    DEEPEST,
     OVERRIDES_FIELD,
     LayeredDocument,
     LoweringError,
     Origin,
     OriginKind,
+    is_too_deep,
     protected_violations,
 )
 from dynamo_operator.api.planner_contract import (
@@ -314,6 +316,8 @@ def _apply_overrides(layers: LayeredDocument, spec: SearchSpec) -> None:
     overrides = spec.aisimulate.input_overrides if spec.aisimulate else None
     if not overrides:
         return
+    if is_too_deep(overrides):
+        raise LoweringError(OVERRIDES_FIELD, f"is nested deeper than {DEEPEST} levels")
     for violation in protected_violations(overrides):
         raise violation
     engine = overrides.get("engine")

@@ -24,6 +24,8 @@ from dynamo_operator.generate.rbac import (
     manager_role,
     role_binding,
     service_account,
+    webhook_certificate_role,
+    webhook_certificate_role_binding,
 )
 from dynamo_operator.hardware.discovery import GPU_DISCOVERY_ROLE
 from dynamo_operator.images import PUBLIC_PLANNER_IMAGE
@@ -109,6 +111,8 @@ async def grant_operator(client: Client, *, image_pull_secrets: Sequence[str] = 
         ClusterRoleBinding.model_validate(role_binding(GPU_DISCOVERY_ROLE)),
         Role.model_validate(leader_election_role()),
         RoleBinding.model_validate(leader_election_role_binding()),
+        Role.model_validate(webhook_certificate_role()),
+        RoleBinding.model_validate(webhook_certificate_role_binding()),
     ):
         await client.apply(obj, force=True)
     return f"system:serviceaccount:{NAMESPACE}:{NAME}"

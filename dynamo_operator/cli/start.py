@@ -57,11 +57,13 @@ async def run_start(arguments: argparse.Namespace) -> int:
     configure_logs(arguments)
     settings = _settings(arguments)
     config = load_config(arguments)
+    settings = _in_namespace(settings, config)
     _log.info(
         "operator starts",
         version=version("dynamo-operator"),
         server=config.host,
         namespaces=settings.watch_namespaces or "all",
+        webhooks=str(settings.webhooks),
     )
     async with Client.connect(config, field_manager=FIELD_MANAGER) as client:
         chosen = settings.leader_election
@@ -78,6 +80,15 @@ async def run_start(arguments: argparse.Namespace) -> int:
         except LeaderElectionError as error:
             raise CliError(f"{error} with {setting_flag(_NAMESPACE)}") from error
     return 0
+
+
+def _in_namespace(settings: OperatorSettings, config: ClientConfig) -> OperatorSettings:
+    """Say where the webhooks' Service and Secret are, if the settings do not."""
+    if settings.webhook_server.namespace:
+        return settings
+    namespace = config.namespace if config.is_in_cluster else NAMESPACE
+    server = settings.webhook_server.model_copy(update={"namespace": namespace})
+    return settings.model_copy(update={"webhook_server": server})
 
 
 async def _election(

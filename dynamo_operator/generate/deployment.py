@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dynamo_operator.generate.layout import IMAGE, MANAGER, NAME, NAMESPACE, labels
+from dynamo_operator.app import WebhookMode, WebhookServerSettings
+from dynamo_operator.generate.layout import IMAGE, MANAGER, NAME, NAMESPACE, SELECTOR, labels
+from dynamo_operator.generate.webhooks import PORT_NAME
 
 HEALTH_PORT: Final = 8081
+WEBHOOK_PORT: Final = int(WebhookServerSettings().address.rpartition(":")[2])
 USER_ID: Final = 65532
 CONTAINER: Final = "manager"
 OPERATOR_IMAGE_VARIABLE: Final = "DYNAMO_OPERATOR_OPERATOR_IMAGE"
@@ -32,15 +35,18 @@ def namespace() -> dict[str, Any]:
 
 def deployment() -> dict[str, Any]:
     """Return the operator's Deployment."""
-    selector = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/component": CONTAINER}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": MANAGER, "namespace": NAMESPACE, "labels": labels(CONTAINER)},
         "spec": {
             "replicas": 1,
-            "strategy": {"type": "Recreate"},
-            "selector": {"matchLabels": selector},
+            # A Pod that answers webhooks is there until the next one does; one of them leads.
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+            },
+            "selector": {"matchLabels": dict(SELECTOR)},
             "template": {
                 "metadata": {
                     "labels": labels(CONTAINER),
@@ -81,9 +87,15 @@ def _pod_spec() -> dict[str, Any]:
                 "name": CONTAINER,
                 "image": IMAGE,
                 "command": ["/manager"],
-                "args": [f"--health-address=0.0.0.0:{HEALTH_PORT}"],
+                "args": [
+                    f"--health-address=0.0.0.0:{HEALTH_PORT}",
+                    f"--webhooks={WebhookMode.AUTO}",
+                ],
                 "env": [{"name": OPERATOR_IMAGE_VARIABLE, "value": IMAGE}],
-                "ports": [{"name": "health", "containerPort": HEALTH_PORT}],
+                "ports": [
+                    {"name": "health", "containerPort": HEALTH_PORT},
+                    {"name": PORT_NAME, "containerPort": WEBHOOK_PORT},
+                ],
                 "startupProbe": _probe("/healthz", period=2, failures=30),
                 "livenessProbe": _probe("/healthz", period=20, failures=3),
                 "readinessProbe": _probe("/readyz", period=10, failures=3),

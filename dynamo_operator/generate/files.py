@@ -18,17 +18,21 @@ from dynamo_operator.generate.rbac import (
     manager_role,
     role_binding,
     service_account,
+    webhook_certificate_role,
+    webhook_certificate_role_binding,
 )
+from dynamo_operator.generate.webhooks import webhook_configurations, webhook_service
 from dynamo_operator.hardware.discovery import GPU_DISCOVERY_ROLE
 
 _HEADER: Final = "# Made by hack/generate; do not edit.\n"
-_OWNED: Final = ("manifests/crd", "manifests/rbac", "manifests/manager")
+_OWNED: Final = ("manifests/crd", "manifests/rbac", "manifests/webhook", "manifests/manager")
 """Folders in which nothing else may be."""
 
 
 def generated_files() -> dict[str, str]:
     """Return the text of every generated file by its path in the repository."""
     files = {f"manifests/crd/{_crd_file(crd)}": _yaml(crd) for crd in custom_resource_definitions()}
+    mutating, validating = webhook_configurations()
     files |= {
         "manifests/rbac/service_account.yaml": _yaml(service_account()),
         "manifests/rbac/manager_role.yaml": _yaml(manager_role()),
@@ -37,6 +41,13 @@ def generated_files() -> dict[str, str]:
         "manifests/rbac/gpu_discovery_role_binding.yaml": _yaml(role_binding(GPU_DISCOVERY_ROLE)),
         "manifests/rbac/leader_election_role.yaml": _yaml(leader_election_role()),
         "manifests/rbac/leader_election_role_binding.yaml": _yaml(leader_election_role_binding()),
+        "manifests/rbac/webhook_certificate_role.yaml": _yaml(webhook_certificate_role()),
+        "manifests/rbac/webhook_certificate_role_binding.yaml": _yaml(
+            webhook_certificate_role_binding()
+        ),
+        "manifests/webhook/service.yaml": _yaml(webhook_service()),
+        "manifests/webhook/mutating_configuration.yaml": _yaml(mutating),
+        "manifests/webhook/validating_configuration.yaml": _yaml(validating),
         "manifests/manager/namespace.yaml": _yaml(namespace()),
         "manifests/manager/deployment.yaml": _yaml(deployment()),
     }

@@ -10,8 +10,12 @@ from dynamo_operator.api.labels import COMPONENT_LABEL, PART_OF_LABEL
 NAME: Final = "dynamo-operator"
 MANAGER: Final = "dynamo-operator-manager"
 LEADER_ELECTION: Final = "dynamo-operator-leader-election"
+WEBHOOK_CERTIFICATE: Final = "dynamo-operator-webhook-certificate"
+POLICY: Final = "dynamo-operator-publisher"
 NAMESPACE: Final = "dynamo-operator-system"
 IMAGE: Final = f"dynamo-operator:{version('dynamo-operator')}"
+SELECTOR: Final = {"app.kubernetes.io/name": NAME, COMPONENT_LABEL: "manager"}
+"""Labels of the operator's own Pods."""
 
 
 def labels(component: str) -> dict[str, str]:

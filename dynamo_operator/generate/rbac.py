@@ -6,8 +6,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from dynamo_operator.app import leader_election_permissions, permissions
-from dynamo_operator.generate.layout import LEADER_ELECTION, MANAGER, NAME, NAMESPACE, labels
+from dynamo_operator.app import (
+    WebhookMode,
+    leader_election_permissions,
+    permissions,
+    webhook_certificate_permissions,
+)
+from dynamo_operator.generate.layout import (
+    LEADER_ELECTION,
+    MANAGER,
+    NAME,
+    NAMESPACE,
+    WEBHOOK_CERTIFICATE,
+    labels,
+)
 from dynamo_operator.hardware.discovery import GPU_DISCOVERY_ROLE
 from dynamo_operator.hardware.discovery import PERMISSIONS as DISCOVERY_PERMISSIONS
 from dynamo_operator.runtime.permissions import Permission
@@ -47,13 +59,17 @@ def service_account() -> dict[str, Any]:
     }
 
 
-def manager_role(*, image_pull_secrets: Sequence[str] = ()) -> dict[str, Any]:
+def manager_role(
+    *, image_pull_secrets: Sequence[str] = (), webhooks: WebhookMode = WebhookMode.AUTO
+) -> dict[str, Any]:
     """Return the role of the operator itself.
 
     Args:
         image_pull_secrets: as in the operator's settings; the shipped role is for none.
+        webhooks: as in the operator's settings.
     """
-    return _cluster_role(MANAGER, permissions(image_pull_secrets=image_pull_secrets))
+    declared = permissions(image_pull_secrets=image_pull_secrets, webhooks=webhooks)
+    return _cluster_role(MANAGER, declared)
 
 
 def gpu_discovery_role() -> dict[str, Any]:
@@ -63,23 +79,22 @@ def gpu_discovery_role() -> dict[str, Any]:
 
 def leader_election_role() -> dict[str, Any]:
     """Return the role for the Lease, in the operator's own namespace only."""
-    return {
-        "apiVersion": f"{_RBAC_GROUP}/v1",
-        "kind": "Role",
-        "metadata": {"name": LEADER_ELECTION, "namespace": NAMESPACE, "labels": labels("rbac")},
-        "rules": role_rules(leader_election_permissions()),
-    }
+    return _own_role(LEADER_ELECTION, leader_election_permissions())
 
 
 def leader_election_role_binding() -> dict[str, Any]:
     """Return the binding of that role to the operator's ServiceAccount."""
-    return {
-        "apiVersion": f"{_RBAC_GROUP}/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": LEADER_ELECTION, "namespace": NAMESPACE, "labels": labels("rbac")},
-        "roleRef": {"apiGroup": _RBAC_GROUP, "kind": "Role", "name": LEADER_ELECTION},
-        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}],
-    }
+    return _own_role_binding(LEADER_ELECTION)
+
+
+def webhook_certificate_role() -> dict[str, Any]:
+    """Return the role for the webhooks' Secret, in the operator's own namespace only."""
+    return _own_role(WEBHOOK_CERTIFICATE, webhook_certificate_permissions())
+
+
+def webhook_certificate_role_binding() -> dict[str, Any]:
+    """Return the binding of that role to the operator's ServiceAccount."""
+    return _own_role_binding(WEBHOOK_CERTIFICATE)
 
 
 def role_binding(role: str) -> dict[str, Any]:
@@ -89,6 +104,25 @@ def role_binding(role: str) -> dict[str, Any]:
         "kind": "ClusterRoleBinding",
         "metadata": {"name": role, "labels": labels("rbac")},
         "roleRef": {"apiGroup": _RBAC_GROUP, "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}],
+    }
+
+
+def _own_role(name: str, declared: Iterable[Permission]) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{_RBAC_GROUP}/v1",
+        "kind": "Role",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels("rbac")},
+        "rules": role_rules(declared),
+    }
+
+
+def _own_role_binding(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{_RBAC_GROUP}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels("rbac")},
+        "roleRef": {"apiGroup": _RBAC_GROUP, "kind": "Role", "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}],
     }
 

@@ -11,6 +11,7 @@ from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentCandidate,
     DynamoGraphDeploymentRequest,
     DynamoGraphDeploymentRun,
+    SearchSpec,
 )
 from dynamo_operator.runtime import CachedReader, EventRecorder, Result
 from dynamo_operator.runtime.client import Client, Reader
@@ -32,6 +33,7 @@ from reconcilers.request.plan import (
     Acceptance,
     active_run,
     desired_status,
+    newest_first,
     owned_status,
     prunable,
     render_run,
@@ -109,7 +111,7 @@ class RequestReconciler:
         if await self._reader.find(DynamoGraphDeploymentRun, key) is not None:
             return await self._judge_existing(request, key)
         try:
-            spec = await self._completion.complete(request)
+            completed = await self._completion.complete(request, previous=_latest_spec(owned))
         except InvalidInputError as error:
             return Acceptance(False, AcceptedReason.INVALID_INPUT, str(error))
         except HardwareUnknownError as error:
@@ -118,7 +120,10 @@ class RequestReconciler:
         if older is not None:
             message = f"Run {older.key.name} of generation {older.request_generation} ends first"
             return Acceptance(True, AcceptedReason.WAITING_FOR_ACTIVE_RUN, message)
-        return await self._create_run(request, render_run(request, spec))
+        acceptance = await self._create_run(request, render_run(request, completed.spec))
+        for warning in completed.warnings if acceptance.run is not None else ():
+            self._record(request, "Warning", "InputWarning", "Accept", warning)
+        return acceptance
 
     async def _find_recorded(
         self, request: DynamoGraphDeploymentRequest, key: ObjectKey
@@ -234,6 +239,11 @@ class RequestReconciler:
             )
         except (NotFoundError, ConflictError):
             return  # it is gone, or another object by now
+
+
+def _latest_spec(runs: Sequence[DynamoGraphDeploymentRun]) -> SearchSpec | None:
+    """Return what was searched last: the nearest there is to the spec before this generation."""
+    return next((run.spec for run in newest_first(runs)), None)
 
 
 def _had_its_run(request: DynamoGraphDeploymentRequest) -> bool:

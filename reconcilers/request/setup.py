@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dynamo_operator.admission.validation import EffectiveInputPolicy
 from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentCandidate,
     DynamoGraphDeploymentRequest,
@@ -18,13 +19,20 @@ from reconcilers.request.reconciler import RequestReconciler
 _CONCURRENCY = 4
 
 
-def add_to(manager: Manager, *, history_limit: int = 10, gpus: GpuDiscovery | None = None) -> None:
+def add_to(
+    manager: Manager,
+    *,
+    history_limit: int = 10,
+    gpus: GpuDiscovery | None = None,
+    policy: EffectiveInputPolicy = EffectiveInputPolicy.DENY,
+) -> None:
     """Add the Request controller.
 
     Args:
         manager: not yet, or already, running.
         history_limit: terminal Runs to keep for each Request.
         gpus: finds SKU and number of GPUs; by default from the labels of the cluster's nodes.
+        policy: what becomes of violations in the effective input, as at admission.
     """
     live = manager.uncached_reader
     runs = manager.cache.declare(DynamoGraphDeploymentRun)
@@ -45,7 +53,9 @@ def add_to(manager: Manager, *, history_limit: int = 10, gpus: GpuDiscovery | No
         client=manager.client.with_field_manager("dynamo-operator-request"),
         events=manager.events,
         clock=manager.clock,
-        completion=Completion(gpus or GpuDiscovery(live, fetch=None, clock=manager.clock)),
+        completion=Completion(
+            gpus or GpuDiscovery(live, fetch=None, clock=manager.clock), policy=policy
+        ),
         history_limit=history_limit,
     )
     manager.add(

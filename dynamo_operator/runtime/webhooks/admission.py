@@ -84,6 +84,7 @@ class Admission:
         object: the object as it will be; None on DELETE.
         old_object: the object as it is; None on CREATE.
         dry_run: whether nothing will be stored: a handler must leave no trace then.
+        warnings: what functions of a Webhook have to say to whoever asked; see `warn`.
     """
 
     uid: str
@@ -101,6 +102,11 @@ class Admission:
     old_object: Json | None = None
     options: Json | None = None
     dry_run: bool = False
+    warnings: list[str] = field(default_factory=list, compare=False)
+
+    def warn(self, text: str) -> None:
+        """Have the person who asked be told something, whatever is decided; one line."""
+        self.warnings.append(text)
 
     @property
     def key(self) -> ObjectKey:

@@ -23,7 +23,7 @@ def patch_of(raw: Any, before: Any, after: Any) -> list[Operation]:
 
 
 def _operations(raw: Any, before: Any, after: Any, path: str) -> Iterator[Operation]:
-    if _same(before, after):
+    if is_same_json(before, after):
         return
     if isinstance(raw, dict) and isinstance(before, dict) and isinstance(after, dict):
         yield from _members(raw, before, after, path)
@@ -32,7 +32,7 @@ def _operations(raw: Any, before: Any, after: Any, path: str) -> Iterator[Operat
             yield from _operations(*items, f"{path}/{position}")
         for item in after[len(raw) :]:
             yield {"op": "add", "path": f"{path}/-", "value": item}
-    elif not _same(raw, after):
+    elif not is_same_json(raw, after):
         yield {"op": "replace", "path": path, "value": after}
 
 
@@ -46,7 +46,7 @@ def _members(
         where = _below(path, name)
         if name in raw and name in before:
             yield from _operations(raw[name], before[name], value, where)
-        elif name not in before or not _same(before[name], value):
+        elif name not in before or not is_same_json(before[name], value):
             yield {"op": "add", "path": where, "value": value}
 
 
@@ -56,17 +56,17 @@ def _is_aligned(raw: Any, before: Any, after: Any) -> bool:
         return False
     if not len(raw) == len(before) <= len(after):
         return False
-    return len(after) == len(before) or _same(before, after[: len(before)])
+    return len(after) == len(before) or is_same_json(before, after[: len(before)])
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Equality as JSON has it: true is not 1."""
+def is_same_json(one: Any, other: Any) -> bool:
+    """Return whether two values are equal as JSON has it: true is not 1, and 1.0 is."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_same(one[k], other[k]) for k in one)
+        return one.keys() == other.keys() and all(is_same_json(one[k], other[k]) for k in one)
     if _is_list(one) and _is_list(other):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(is_same_json, one, other))
     return bool(one == other)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field, replace
 from inspect import isawaitable
 from typing import Any, Final, Generic, Literal, TypeVar, cast
 
@@ -164,12 +165,14 @@ class Webhook(Generic[T]):
         raw = admission.object
         if raw is None:
             return Verdict.allow(f"{admission.operation} without an object: nothing to default")
+        admission = replace(admission, warnings=[])
         obj = self._decoded(raw, "object")
         before = _encoded(obj)
         for function in self.defaults:
-            returned = cast("T | None", await _result(function(obj, admission)))
+            with _warning_of(admission):
+                returned = cast("T | None", await _result(function(obj, admission)))
             obj = obj if returned is None else returned
-        return Verdict.allow(patch=patch_of(raw, before, _encoded(obj)))
+        return Verdict.allow(*admission.warnings, patch=patch_of(raw, before, _encoded(obj)))
 
     async def _validate(self, admission: Admission) -> Verdict:
         old = admission.old_object
@@ -189,18 +192,15 @@ class Webhook(Generic[T]):
         admission: Admission,
         *raw: Json,
     ) -> Verdict:
-        warnings: list[str] = []
+        admission = replace(admission, warnings=[])
         for function in _each(functions):
             # Each gets objects of its own: none can change what the next one judges.
             names = ("oldObject",) if admission.operation == DELETE else ("object", "oldObject")
             objects = [self._decoded(one, name) for one, name in zip(raw, names, strict=False)]
-            try:
+            with _warning_of(admission):
                 said = await _result(function(*objects, admission)) or ()
-                warnings += [said] if isinstance(said, str) else said
-            except DeniedError as denial:
-                denial.warnings = (*warnings, *denial.warnings)
-                raise
-        return Verdict.allow(*warnings)
+            admission.warnings.extend([said] if isinstance(said, str) else said)
+        return Verdict.allow(*admission.warnings)
 
     def _passes(self, admission: Admission, operations: Sequence[str]) -> Verdict | None:
         """Let pass, with a warning, what nobody here declared to know."""
@@ -247,6 +247,16 @@ class _UnreadableError(DeniedError):
 def _is_deleting(obj: Json | None) -> bool:
     metadata = (obj or {}).get("metadata")
     return isinstance(metadata, dict) and bool(metadata.get("deletionTimestamp"))
+
+
+@contextmanager
+def _warning_of(admission: Admission) -> Iterator[None]:
+    """Let a denial carry the warnings so far."""
+    try:
+        yield
+    except DeniedError as denial:
+        denial.warnings = (*admission.warnings, *denial.warnings)
+        raise
 
 
 async def _result(value: Any) -> Any:

@@ -138,7 +138,7 @@ def _contains(whole, part):
 def test_hardware_that_is_given_is_not_discovered():
     discovery = Discovery(H200)
 
-    completed = run(complete_discovering(spec(hardware=FULL_GPU), discovery))
+    completed, _ = run(complete_discovering(spec(hardware=FULL_GPU), discovery))
 
     assert discovery.asked == []
     assert completed.to_dict()["hardware"] == FULL_GPU
@@ -155,7 +155,7 @@ def test_hardware_that_is_given_is_not_discovered():
 def test_only_the_missing_half_is_discovered(gpu, asked, expected):
     discovery = Discovery(H200)
 
-    completed = run(complete_discovering(spec(hardware={"gpu": gpu}), discovery))
+    completed, _ = run(complete_discovering(spec(hardware={"gpu": gpu}), discovery))
 
     assert discovery.asked == [asked]
     assert completed.to_dict()["hardware"] == {"gpu": expected}
@@ -164,7 +164,7 @@ def test_only_the_missing_half_is_discovered(gpu, asked, expected):
 def test_the_hardware_of_the_spec_before_comes_before_discovery():
     discovery = Discovery(H200)
 
-    completed = run(complete_discovering(spec(), discovery, previous=spec(hardware=FULL_GPU)))
+    completed, _ = run(complete_discovering(spec(), discovery, previous=spec(hardware=FULL_GPU)))
 
     assert discovery.asked == []
     assert completed.to_dict()["hardware"] == FULL_GPU
