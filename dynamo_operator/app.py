@@ -109,6 +109,7 @@ class WebhookServerSettings(BaseModel):
         secret: name of the Secret that --webhooks=auto keeps authority and certificate in.
         configuration: name of the MutatingWebhookConfiguration and of the
             ValidatingWebhookConfiguration that --webhooks=auto has trust the authority.
+        check_seconds: how often certificate and configurations are looked at.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -120,6 +121,7 @@ class WebhookServerSettings(BaseModel):
     hosts: tuple[str, ...] = ()
     secret: str = WEBHOOK_SECRET
     configuration: str = WEBHOOK_CONFIGURATION
+    check_seconds: float = Field(default=10.0, gt=0)
 
 
 class OperatorSettings(BaseModel):
@@ -241,7 +243,8 @@ def _webhook_certificate(manager: Manager, settings: OperatorSettings) -> TlsCer
     if settings.webhooks is WebhookMode.MANUAL:
         directory = server.certificate_directory
         assert directory is not None, "the settings were validated"
-        return ServingCertificate(directory / "tls.crt", directory / "tls.key")
+        files = (directory / "tls.crt", directory / "tls.key")
+        return ServingCertificate(*files, reload_seconds=server.check_seconds)
     if not server.namespace:
         raise ValueError("webhook_server.namespace is missing: where webhooks auto has its Secret")
     host = f"{server.service}.{server.namespace}.svc"
@@ -251,6 +254,7 @@ def _webhook_certificate(manager: Manager, settings: OperatorSettings) -> TlsCer
         hosts=[host, *server.hosts],
         mutating=[server.configuration],
         validating=[server.configuration],
+        check_every_seconds=server.check_seconds,
         clock=manager.clock,
         random=manager.random,
     )
@@ -277,30 +281,14 @@ def run_settings(settings: OperatorSettings) -> run.RunSettings:
     )
 
 
-def permissions(
-    *, image_pull_secrets: Sequence[str] = (), webhooks: WebhookMode = WebhookMode.AUTO
-) -> tuple[Permission, ...]:
-    """Return everything that the operator may do; the shipped roles are made from it.
+def permissions(*, image_pull_secrets: Sequence[str] = ()) -> tuple[Permission, ...]:
+    """Return everything that the operator may do with searches; the shipped role is made from it.
 
     Args:
         image_pull_secrets: the Secrets that the setting of this name names; it may read these.
-        webhooks: as in the settings: `auto` writes into its own configurations.
     """
     secrets = (run.pull_secret_permission(image_pull_secrets),) if image_pull_secrets else ()
-    configurations = (
-        configuration_permissions(
-            mutating=[WEBHOOK_CONFIGURATION], validating=[WEBHOOK_CONFIGURATION]
-        )
-        if webhooks is WebhookMode.AUTO
-        else ()
-    )
-    return (
-        *MANAGER_PERMISSIONS,
-        *request.PERMISSIONS,
-        *run.PERMISSIONS,
-        *secrets,
-        *configurations,
-    )
+    return (*MANAGER_PERMISSIONS, *request.PERMISSIONS, *run.PERMISSIONS, *secrets)
 
 
 def leader_election_permissions() -> tuple[Permission, ...]:
@@ -308,6 +296,13 @@ def leader_election_permissions() -> tuple[Permission, ...]:
     return lease_permissions(LEASE_NAME)
 
 
-def webhook_certificate_permissions() -> tuple[Permission, ...]:
-    """Return what the operator may do in its own namespace for its webhooks' certificate."""
+def webhook_secret_permissions() -> tuple[Permission, ...]:
+    """Return what webhooks of mode auto need in the operator's own namespace."""
     return secret_permissions(WEBHOOK_SECRET)
+
+
+def webhook_configuration_permissions() -> tuple[Permission, ...]:
+    """Return what webhooks of mode auto need of the cluster: to be trusted by it."""
+    return configuration_permissions(
+        mutating=[WEBHOOK_CONFIGURATION], validating=[WEBHOOK_CONFIGURATION]
+    )

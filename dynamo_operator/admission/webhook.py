@@ -24,6 +24,17 @@ Json = dict[str, Any]
 TIMEOUT_SECONDS: Final = 10
 """Of a call; discovery takes at most 6 of them."""
 
+CONDITIONS: Final = {
+    "requested-in-our-version": (
+        f"request.requestKind.version == '{DynamoGraphDeploymentRequest.resource_type.version}'"
+    ),
+    "changes-the-spec": (
+        "oldObject == null || !(has(oldObject.metadata.deletionTimestamp) "
+        "|| (has(object.spec) && has(oldObject.spec) && object.spec == oldObject.spec))"
+    ),
+}
+"""What passes is not even asked about: finalizers can be removed while nobody serves webhooks."""
+
 
 class RequestAdmission:
     """Completes and judges Requests as they are written; keeps nothing.
@@ -60,6 +71,7 @@ class RequestAdmission:
             match_policy="Equivalent",
             failure_policy="Fail",
             timeout_seconds=TIMEOUT_SECONDS,
+            match_conditions=CONDITIONS,
             namespace_selector=_selector(namespaces),
         )
 
@@ -71,7 +83,7 @@ class RequestAdmission:
         """
         if _is_untouched(admission):
             return None
-        spec = request.get("spec")
+        spec: Any = request.get("spec")
         with _denying():
             written = read_spec(spec)
             completion = await complete_discovering(
@@ -79,8 +91,7 @@ class RequestAdmission:
             )
         for note in completion.notes:
             admission.warn(f"discovered GPUs: {note}")
-        defaults = completion.spec.model_copy(update={"aisimulate": None, "rerun": None})
-        return {**request, "spec": _filled(spec or {}, defaults.to_dict())}
+        return {**request, "spec": _filled(spec, _defaulted_sections(completion.spec))}
 
     def validate_create(self, request: Json, admission: Admission) -> list[str]:
         """Return warnings about a new Request.
@@ -122,6 +133,13 @@ def _readable(obj: Json | None) -> SearchSpec | None:
         return read_spec(obj.get("spec")) if obj is not None else None
     except Denial:
         return None
+
+
+def _defaulted_sections(spec: SearchSpec) -> Json:
+    """Return what defaulting fills; what the caller alone writes may be of any depth."""
+    return spec.model_dump(
+        mode="json", by_alias=True, exclude_unset=True, exclude={"aisimulate", "rerun"}
+    )
 
 
 def _filled(written: Mapping[str, Any], completed: Mapping[str, Any]) -> Json:

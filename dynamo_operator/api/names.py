@@ -8,6 +8,7 @@ from typing import Final
 
 OBJECT_NAME_LIMIT: Final = 253
 LABEL_LIMIT: Final = 63
+PUBLISHER_SERVICE_ACCOUNT_PREFIX: Final = "dgdr-publisher-"
 _CANDIDATE_HASH_DIGITS: Final = 12
 _CHILD_HASH_DIGITS: Final = 10
 
@@ -52,7 +53,7 @@ def publisher_name(run_uid: str) -> str:
 
     It is the whole UID, because an admission policy has to derive it and cannot hash.
     """
-    return f"dgdr-publisher-{run_uid}"
+    return f"{PUBLISHER_SERVICE_ACCOUNT_PREFIX}{run_uid}"
 
 
 def graph_name(run_uid: str) -> str:

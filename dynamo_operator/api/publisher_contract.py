@@ -15,6 +15,9 @@ PUBLISHER_CONTAINER: Final = "publisher"
 PUBLISHER_EXECUTABLE: Final = "/dgdr-run-publisher"
 PUBLISHER_FIELD_MANAGER: Final = "dgdr-run-publisher"
 
+PUBLISHER_STATUS_FIELDS: Final = ("progress", "candidateRefs", "lastProgressTime", "message")
+"""What of a Run's status is the publisher's; the shipped policy keeps it from the rest."""
+
 SNAPSHOT_DIR_FLAG: Final = "--snapshot-dir"
 RUN_NAME_FLAG: Final = "--run-name"
 RUN_UID_FLAG: Final = "--run-uid"

@@ -17,6 +17,7 @@ from dynamo_operator.cli.errors import USAGE, CliError
 from dynamo_operator.generate.deployment import namespace
 from dynamo_operator.generate.layout import IMAGE as OPERATOR_IMAGE
 from dynamo_operator.generate.layout import MANAGER, NAME, NAMESPACE
+from dynamo_operator.generate.policy import publisher_policy, publisher_policy_binding
 from dynamo_operator.generate.rbac import (
     gpu_discovery_role,
     leader_election_role,
@@ -24,8 +25,8 @@ from dynamo_operator.generate.rbac import (
     manager_role,
     role_binding,
     service_account,
-    webhook_certificate_role,
-    webhook_certificate_role_binding,
+    webhook_certificate_role_bindings,
+    webhook_certificate_roles,
 )
 from dynamo_operator.hardware.discovery import GPU_DISCOVERY_ROLE
 from dynamo_operator.images import PUBLIC_PLANNER_IMAGE
@@ -49,10 +50,22 @@ from dynamo_operator.testing.control_plane_binaries import (
     ControlPlaneMissingError,
 )
 from dynamo_operator.testing.real_control_plane import RealControlPlane
+from informers.objects import ResourceType
 
 _OPERATOR_USER_ID = 65532
 # How whoever starts the cluster reaches the Hugging Face hub, which its containers then do, too.
 _HUB_VARIABLES = ("HF_ENDPOINT", "HF_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+
+_REGISTRATION = ("admissionregistration.k8s.io", "v1")
+_POLICY = ResourceType(
+    *_REGISTRATION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False
+)
+_POLICY_BINDING = ResourceType(
+    *_REGISTRATION,
+    "ValidatingAdmissionPolicyBinding",
+    "validatingadmissionpolicybindings",
+    namespaced=False,
+)
 
 GPU_LABELS = gpu_labels("NVIDIA-H200", 8, 143771)
 """The node claims to have eight H200; only the search's bookkeeping ever looks at them."""
@@ -96,12 +109,14 @@ def operator_image() -> dict[str, ImageEnvironment]:
 
 
 async def grant_operator(client: Client, *, image_pull_secrets: Sequence[str] = ()) -> str:
-    """Apply the shipped access manifests and return the user that the operator is by them.
+    """Apply the shipped access manifests, policy included; return the user that the operator is.
 
     Args:
         client: an administrator's.
         image_pull_secrets: as in the operator's settings.
     """
+    secret_role, configuration_role = webhook_certificate_roles()
+    secret_binding, configuration_binding = webhook_certificate_role_bindings()
     for obj in (
         Namespace.model_validate(namespace()),
         ServiceAccount.model_validate(service_account()),
@@ -111,10 +126,14 @@ async def grant_operator(client: Client, *, image_pull_secrets: Sequence[str] = 
         ClusterRoleBinding.model_validate(role_binding(GPU_DISCOVERY_ROLE)),
         Role.model_validate(leader_election_role()),
         RoleBinding.model_validate(leader_election_role_binding()),
-        Role.model_validate(webhook_certificate_role()),
-        RoleBinding.model_validate(webhook_certificate_role_binding()),
+        Role.model_validate(secret_role),
+        RoleBinding.model_validate(secret_binding),
+        ClusterRole.model_validate(configuration_role),
+        ClusterRoleBinding.model_validate(configuration_binding),
     ):
         await client.apply(obj, force=True)
+    await client.apply(publisher_policy(), kind=_POLICY, force=True)
+    await client.apply(publisher_policy_binding(), kind=_POLICY_BINDING, force=True)
     return f"system:serviceaccount:{NAMESPACE}:{NAME}"
 
 

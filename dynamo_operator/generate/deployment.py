@@ -13,6 +13,7 @@ WEBHOOK_PORT: Final = int(WebhookServerSettings().address.rpartition(":")[2])
 USER_ID: Final = 65532
 CONTAINER: Final = "manager"
 OPERATOR_IMAGE_VARIABLE: Final = "DYNAMO_OPERATOR_OPERATOR_IMAGE"
+WEBHOOKS_VARIABLE: Final = "DYNAMO_OPERATOR_WEBHOOKS"
 
 _STOP_SECONDS: Final = 40
 """Longer than the operator takes to drain (30 s)."""
@@ -87,11 +88,11 @@ def _pod_spec() -> dict[str, Any]:
                 "name": CONTAINER,
                 "image": IMAGE,
                 "command": ["/manager"],
-                "args": [
-                    f"--health-address=0.0.0.0:{HEALTH_PORT}",
-                    f"--webhooks={WebhookMode.AUTO}",
+                "args": [f"--health-address=0.0.0.0:{HEALTH_PORT}"],
+                "env": [
+                    {"name": OPERATOR_IMAGE_VARIABLE, "value": IMAGE},
+                    {"name": WEBHOOKS_VARIABLE, "value": str(WebhookMode.AUTO)},
                 ],
-                "env": [{"name": OPERATOR_IMAGE_VARIABLE, "value": IMAGE}],
                 "ports": [
                     {"name": "health", "containerPort": HEALTH_PORT},
                     {"name": PORT_NAME, "containerPort": WEBHOOK_PORT},

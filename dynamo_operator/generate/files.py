@@ -9,8 +9,17 @@ from typing import Any, Final
 from dynamo_operator.aisimulate.document import dump_yaml
 from dynamo_operator.generate.api_docs import api_reference
 from dynamo_operator.generate.crds import custom_resource_definitions
-from dynamo_operator.generate.deployment import deployment, image_replacement, namespace
+from dynamo_operator.generate.deployment import deployment, namespace
 from dynamo_operator.generate.layout import MANAGER
+from dynamo_operator.generate.overlays import (
+    BASE,
+    CERT_MANAGER,
+    WITHOUT_WEBHOOKS,
+    base,
+    kustomization,
+    overlays,
+)
+from dynamo_operator.generate.policy import publisher_policy, publisher_policy_binding
 from dynamo_operator.generate.rbac import (
     gpu_discovery_role,
     leader_election_role,
@@ -18,48 +27,70 @@ from dynamo_operator.generate.rbac import (
     manager_role,
     role_binding,
     service_account,
-    webhook_certificate_role,
-    webhook_certificate_role_binding,
+    webhook_certificate_role_bindings,
+    webhook_certificate_roles,
 )
 from dynamo_operator.generate.webhooks import webhook_configurations, webhook_service
 from dynamo_operator.hardware.discovery import GPU_DISCOVERY_ROLE
 
 _HEADER: Final = "# Made by hack/generate; do not edit.\n"
-_OWNED: Final = ("manifests/crd", "manifests/rbac", "manifests/webhook", "manifests/manager")
+_OVERLAYS: Final = "manifests/overlays"
+_OWNED: Final = (
+    *(f"manifests/{folder}" for folder in BASE),
+    *(f"{_OVERLAYS}/{folder}" for folder in (WITHOUT_WEBHOOKS, CERT_MANAGER)),
+)
 """Folders in which nothing else may be."""
 
 
 def generated_files() -> dict[str, str]:
     """Return the text of every generated file by its path in the repository."""
-    files = {f"manifests/crd/{_crd_file(crd)}": _yaml(crd) for crd in custom_resource_definitions()}
-    mutating, validating = webhook_configurations()
-    files |= {
-        "manifests/rbac/service_account.yaml": _yaml(service_account()),
-        "manifests/rbac/manager_role.yaml": _yaml(manager_role()),
-        "manifests/rbac/manager_role_binding.yaml": _yaml(role_binding(MANAGER)),
-        "manifests/rbac/gpu_discovery_role.yaml": _yaml(gpu_discovery_role()),
-        "manifests/rbac/gpu_discovery_role_binding.yaml": _yaml(role_binding(GPU_DISCOVERY_ROLE)),
-        "manifests/rbac/leader_election_role.yaml": _yaml(leader_election_role()),
-        "manifests/rbac/leader_election_role_binding.yaml": _yaml(leader_election_role_binding()),
-        "manifests/rbac/webhook_certificate_role.yaml": _yaml(webhook_certificate_role()),
-        "manifests/rbac/webhook_certificate_role_binding.yaml": _yaml(
-            webhook_certificate_role_binding()
-        ),
-        "manifests/webhook/service.yaml": _yaml(webhook_service()),
-        "manifests/webhook/mutating_configuration.yaml": _yaml(mutating),
-        "manifests/webhook/validating_configuration.yaml": _yaml(validating),
-        "manifests/manager/namespace.yaml": _yaml(namespace()),
-        "manifests/manager/deployment.yaml": _yaml(deployment()),
+    files = {
+        f"manifests/{folder}/{name}": _yaml(content)
+        for folder, contents in _folders().items()
+        for name, content in contents.items()
     }
-    for folder in _OWNED:
-        names = sorted(Path(path).name for path in files if path.startswith(f"{folder}/"))
-        files[f"{folder}/kustomization.yaml"] = _yaml(_kustomization(names))
-    folders = [folder.removeprefix("manifests/") for folder in _OWNED]
-    files["manifests/kustomization.yaml"] = _yaml(
-        _kustomization(folders, replacements=[image_replacement()])
-    )
+    for folder in BASE:
+        names = sorted(Path(path).name for path in files if path.startswith(f"manifests/{folder}/"))
+        files[f"manifests/{folder}/kustomization.yaml"] = _yaml(kustomization(names))
+    files["manifests/kustomization.yaml"] = _yaml(base())
+    files |= {f"{_OVERLAYS}/{path}": _yaml(content) for path, content in overlays().items()}
     files["docs/api.md"] = api_reference()
     return files
+
+
+def _folders() -> dict[str, dict[str, dict[str, Any]]]:
+    """Return what the folders of the base hold, by name of the file."""
+    mutating, validating = webhook_configurations()
+    secret_role, configuration_role = webhook_certificate_roles()
+    secret_binding, configuration_binding = webhook_certificate_role_bindings()
+    return {
+        "crd": {_crd_file(crd): crd for crd in custom_resource_definitions()},
+        "rbac": {
+            "service_account.yaml": service_account(),
+            "manager_role.yaml": manager_role(),
+            "manager_role_binding.yaml": role_binding(MANAGER),
+            "gpu_discovery_role.yaml": gpu_discovery_role(),
+            "gpu_discovery_role_binding.yaml": role_binding(GPU_DISCOVERY_ROLE),
+            "leader_election_role.yaml": leader_election_role(),
+            "leader_election_role_binding.yaml": leader_election_role_binding(),
+        },
+        "policy": {
+            "publisher_policy.yaml": publisher_policy(),
+            "publisher_policy_binding.yaml": publisher_policy_binding(),
+        },
+        "webhook": {
+            "service.yaml": webhook_service(),
+            "mutating_configuration.yaml": mutating,
+            "validating_configuration.yaml": validating,
+        },
+        "webhook_certificate": {
+            "secret_role.yaml": secret_role,
+            "secret_role_binding.yaml": secret_binding,
+            "configuration_role.yaml": configuration_role,
+            "configuration_role_binding.yaml": configuration_binding,
+        },
+        "manager": {"namespace.yaml": namespace(), "deployment.yaml": deployment()},
+    }
 
 
 def stale_files(root: Path) -> list[str]:
@@ -92,15 +123,6 @@ def write_files(root: Path) -> list[str]:
 
 def _crd_file(definition: Mapping[str, Any]) -> str:
     return f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml"
-
-
-def _kustomization(resources: list[str], **more: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": resources,
-        **more,
-    }
 
 
 def _yaml(value: Any) -> str:

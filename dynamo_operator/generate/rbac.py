@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from dynamo_operator.app import (
-    WebhookMode,
     leader_election_permissions,
     permissions,
-    webhook_certificate_permissions,
+    webhook_configuration_permissions,
+    webhook_secret_permissions,
 )
 from dynamo_operator.generate.layout import (
     LEADER_ELECTION,
@@ -59,17 +59,13 @@ def service_account() -> dict[str, Any]:
     }
 
 
-def manager_role(
-    *, image_pull_secrets: Sequence[str] = (), webhooks: WebhookMode = WebhookMode.AUTO
-) -> dict[str, Any]:
+def manager_role(*, image_pull_secrets: Sequence[str] = ()) -> dict[str, Any]:
     """Return the role of the operator itself.
 
     Args:
         image_pull_secrets: as in the operator's settings; the shipped role is for none.
-        webhooks: as in the operator's settings.
     """
-    declared = permissions(image_pull_secrets=image_pull_secrets, webhooks=webhooks)
-    return _cluster_role(MANAGER, declared)
+    return _cluster_role(MANAGER, permissions(image_pull_secrets=image_pull_secrets))
 
 
 def gpu_discovery_role() -> dict[str, Any]:
@@ -87,14 +83,17 @@ def leader_election_role_binding() -> dict[str, Any]:
     return _own_role_binding(LEADER_ELECTION)
 
 
-def webhook_certificate_role() -> dict[str, Any]:
-    """Return the role for the webhooks' Secret, in the operator's own namespace only."""
-    return _own_role(WEBHOOK_CERTIFICATE, webhook_certificate_permissions())
+def webhook_certificate_roles() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the roles of webhooks of mode auto: for their Secret, and for their configurations."""
+    return (
+        _own_role(WEBHOOK_CERTIFICATE, webhook_secret_permissions()),
+        _cluster_role(WEBHOOK_CERTIFICATE, webhook_configuration_permissions()),
+    )
 
 
-def webhook_certificate_role_binding() -> dict[str, Any]:
-    """Return the binding of that role to the operator's ServiceAccount."""
-    return _own_role_binding(WEBHOOK_CERTIFICATE)
+def webhook_certificate_role_bindings() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the bindings of these roles to the operator's ServiceAccount."""
+    return _own_role_binding(WEBHOOK_CERTIFICATE), role_binding(WEBHOOK_CERTIFICATE)
 
 
 def role_binding(role: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from dynamo_operator.api.conditions import (
 )
 from dynamo_operator.api.labels import CANDIDATE_ID_LABEL, RUN_UID_LABEL
 from dynamo_operator.api.names import candidate_name
+from dynamo_operator.api.publisher_contract import PUBLISHER_STATUS_FIELDS
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentCandidate, DynamoGraphDeploymentRun
 from dynamo_operator.publisher.observe import Report, Result
 from dynamo_operator.runtime.models import OwnerReferenceModel
@@ -128,8 +129,7 @@ def desired_status(report: Report, run: Run, names: Iterable[str], *, now: str) 
 def published_status(run: Run) -> dict[str, Any]:
     """Return what the Run's status has of the publisher's fields."""
     status: Mapping[str, Any] = run.status.to_dict()
-    fields = ("progress", "candidateRefs", "lastProgressTime", "message")
-    return {name: status[name] for name in fields if name in status}
+    return {name: status[name] for name in PUBLISHER_STATUS_FIELDS if name in status}
 
 
 def is_ours(candidate: Candidate, run: Run) -> bool:

@@ -19,8 +19,7 @@ from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentRun,
 )
 from dynamo_operator.apiserver.audit import AuditEntry
-from dynamo_operator.app import LEASE_NAME, OperatorSettings, build_manager
-from dynamo_operator.generate.layout import IMAGE as OPERATOR_IMAGE
+from dynamo_operator.app import LEASE_NAME, LeaderElectionSettings
 from dynamo_operator.generate.layout import NAMESPACE
 from dynamo_operator.local_cluster.cluster import LocalCluster
 from dynamo_operator.runtime.builtin_kinds import (
@@ -51,6 +50,7 @@ from tests.main_job.rights import (
     unused,
 )
 from tests.main_job.stage import PATIENCE_SECONDS, Stage, completed_with, stage
+from tests.main_job.webhooks import webhooks_called
 
 pytestmark = [pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
 
@@ -177,7 +177,7 @@ async def play(scripted_cluster: LocalCluster) -> AsyncIterator[Play]:
             publisher = await succeed_with_open_hardware(made)
             await search(made, "goes-on")
             await run_of(made, 2, has_published)
-        async with operator(made):
+        async with operator(made, "another.host"):
             await suspend_twice(made)
             await search(made, "crashes")
             await run_of(made, 3, completed_with("Failed"))
@@ -206,9 +206,17 @@ async def test_the_operator_names_no_namespace_but_the_requests_and_its_own(play
         named.setdefault(entry.namespace, set()).add(entry.resource)
 
     assert named.keys() == {EVERYWHERE, play.namespace, NAMESPACE}
-    assert named[NAMESPACE] <= {"leases", "events"}
-    assert {entry.verb for entry in play.operator.asked if not entry.namespace} <= {"list", "watch"}
-    assert "secrets" not in set().union(*named.values())
+    assert named[NAMESPACE] <= {"leases", "events", "secrets"}
+    assert "secrets" not in named[EVERYWHERE] | named[play.namespace]
+    named_everywhere = {
+        (entry.resource, entry.name)
+        for entry in play.operator.asked
+        if not entry.namespace and entry.verb not in ("list", "watch")
+    }
+    assert named_everywhere == {
+        ("mutatingwebhookconfigurations", "dynamo-operator"),
+        ("validatingwebhookconfigurations", "dynamo-operator"),
+    }
 
 
 async def test_nothing_of_what_seems_idle_can_be_left_out(
@@ -240,13 +248,19 @@ async def test_the_publisher_uses_every_right_but_those_with_another_reason(play
 
 
 @asynccontextmanager
-async def operator(made: Stage) -> AsyncGenerator[None]:
-    """Run the operator, by election, with one terminal Run kept of each Request."""
-    settings = OperatorSettings(operator_image=OPERATOR_IMAGE, run_history_limit=1)
-    election = settings.leader_election.election(namespace=NAMESPACE)
+async def operator(made: Stage, *hosts: str) -> AsyncGenerator[None]:
+    """Run the operator, by election and with webhooks, with one terminal Run kept of each Request.
+
+    Args:
+        made: where.
+        hosts: what the webhooks' certificate is for beside this one; another one makes it anew.
+    """
+    election = LeaderElectionSettings().election(namespace=NAMESPACE)
     async with (
         made.cluster.connect(made.operator_user, field_manager="dynamo-operator") as client,
-        build_manager(client, settings, leader_election=election).running(),
+        webhooks_called(
+            made.cluster, client, hosts=hosts, leader_election=election, run_history_limit=1
+        ),
     ):
         yield
 

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from dynamo_operator.apiserver.pod_security_checks import Level, PodView, violations
-from dynamo_operator.app import WebhookMode
 from dynamo_operator.generate.deployment import deployment
 from dynamo_operator.generate.layout import NAMESPACE
 from dynamo_operator.generate.rbac import (
     gpu_discovery_role,
     leader_election_role,
     manager_role,
-    webhook_certificate_role,
+    webhook_certificate_roles,
 )
 from reconcilers.run.execution import PlannerSettings, PodSecurity
 from tests.reconcilers.run.test_job import TRACE_SPEC, rendered
@@ -80,8 +79,8 @@ def test_no_role_reaches_beyond_what_searches_are_made_of():
         leader_election_role(),
     )
     rules = [rule for role in roles for rule in role["rules"]]
-    far = [rule for rule in rules if FAR_REACHING & set(rule["resources"])]
 
+    assert FAR_REACHING & {resource for rule in rules for resource in rule["resources"]} == set()
     (of_secrets,) = [rule for rule in rules if "secrets" in rule["resources"]]
     assert of_secrets == {
         "apiGroups": [""],
@@ -89,27 +88,13 @@ def test_no_role_reaches_beyond_what_searches_are_made_of():
         "resourceNames": ["registry"],
         "verbs": ["get"],
     }
-    assert far == [
-        {
-            "apiGroups": ["admissionregistration.k8s.io"],
-            "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
-            "resourceNames": ["dynamo-operator"],
-            "verbs": ["get", "patch"],
-        }
-    ]
 
 
-def test_webhooks_that_are_not_of_our_own_authority_need_no_right_of_configurations():
-    rules = manager_role(webhooks=WebhookMode.MANUAL)["rules"]
+def test_for_webhooks_the_operator_may_change_what_is_its_own_by_name():
+    of_secret, of_configurations = webhook_certificate_roles()
 
-    assert "admissionregistration.k8s.io" not in {rule["apiGroups"][0] for rule in rules}
-
-
-def test_of_secrets_the_operator_may_change_its_own_in_its_own_namespace_only():
-    role = webhook_certificate_role()
-
-    assert role["metadata"]["namespace"] == NAMESPACE
-    assert role["rules"] == [
+    assert of_secret["metadata"]["namespace"] == NAMESPACE
+    assert of_secret["rules"] == [
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
         {
             "apiGroups": [""],
@@ -117,4 +102,12 @@ def test_of_secrets_the_operator_may_change_its_own_in_its_own_namespace_only():
             "resourceNames": ["dynamo-operator-webhook-certificate"],
             "verbs": ["get", "update"],
         },
+    ]
+    assert of_configurations["rules"] == [
+        {
+            "apiGroups": ["admissionregistration.k8s.io"],
+            "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+            "resourceNames": ["dynamo-operator"],
+            "verbs": ["get", "patch"],
+        }
     ]
