@@ -11,7 +11,7 @@ from dynamo_operator.apiserver.builtin_validation import builtin_strategy
 from dynamo_operator.apiserver.resources import ALL_VERBS, Resource, ScalePaths
 
 _CREATE = ("create",)
-_REPLICAS = ScalePaths(".spec.replicas", ".status.replicas", ".status.selector")
+_REPLICAS = ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector")
 _CLUSTER = False
 
 # group, version, kind, plural, namespaced, short names, subresources

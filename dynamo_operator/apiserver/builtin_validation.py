@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from dynamo_operator.apiserver import paths
 from dynamo_operator.apiserver.builtin_schemas import builtin_schema, kind_rules
-from dynamo_operator.apiserver.kinds.rules import KindRules
 from dynamo_operator.apiserver.resources import Column, Object
 from dynamo_operator.apiserver.schema import (
     Schema,
@@ -23,15 +23,26 @@ from dynamo_operator.apiserver.value_checks import same
 
 
 class BuiltinStrategy:
-    """What one built-in kind says about its objects."""
+    """What one built-in kind says about its objects; compiled when the first of them comes."""
 
-    def __init__(self, schema: Schema, rules: KindRules) -> None:
-        self.schema: Schema | None = schema
+    def __init__(self, group: str, kind: str) -> None:
+        self._name = (group, kind)
+        self._rules = rules = kind_rules(group, kind)
         self.columns: Sequence[Column] = rules.columns
         self.has_generation = rules.has_generation
-        self._root = schema
-        self._rules = rules
-        self._validator = Validator(schema)
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema of whole objects."""
+        return self._root
+
+    @cached_property
+    def _root(self) -> Schema:
+        return builtin_schema(*self._name)
+
+    @cached_property
+    def _validator(self) -> Validator:
+        return Validator(self._root)
 
     def unknown_fields(self, obj: Object) -> list[str]:
         """Return the paths that pruning drops."""
@@ -129,7 +140,7 @@ class BuiltinStrategy:
 
 def builtin_strategy(group: str, kind: str) -> BuiltinStrategy:
     """Return the strategy of a built-in kind; an unknown one is taken as free of form."""
-    return BuiltinStrategy(builtin_schema(group, kind), kind_rules(group, kind))
+    return BuiltinStrategy(group, kind)
 
 
 def _with_part(new: Object, old: Object, field: str) -> Object:

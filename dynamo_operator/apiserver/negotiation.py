@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import lru_cache
 
 from dynamo_operator.apiserver import status
 from dynamo_operator.apiserver.messages import JSON_TYPE
@@ -29,7 +30,8 @@ class Clause:
     quality: float
 
 
-def parse_accept(header: str) -> list[Clause]:
+@lru_cache(maxsize=256)
+def parse_accept(header: str) -> tuple[Clause, ...]:
     """Return the clauses, most wanted first; an empty header accepts anything."""
     clauses = []
     for part in (header or "*/*").split(","):
@@ -41,7 +43,7 @@ def parse_accept(header: str) -> list[Clause]:
             quality = 0.0
         if media_type and quality > 0:
             clauses.append(Clause(media_type.lower(), pairs, quality))
-    return sorted(clauses, key=lambda clause: -clause.quality)
+    return tuple(sorted(clauses, key=lambda clause: -clause.quality))
 
 
 @dataclass(frozen=True, slots=True)

@@ -288,7 +288,9 @@ def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def _selector_text(selector: Mapping[str, Any]) -> str:
-    """Return a LabelSelector as the text of a selector."""
+    """Return a LabelSelector, or a ReplicationController's labels, as the text of a selector."""
+    if all(isinstance(value, str) for value in selector.values()):
+        selector = {"matchLabels": selector}
     terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
     for expression in selector.get("matchExpressions") or ():
         key, values = expression["key"], ",".join(sorted(expression.get("values") or ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hack.benchmarks import caches, controllers, peers, startup
+from hack.benchmarks import caches, controllers, peers, servers, startup
 from hack.benchmarks.measurement import Measurement
 
 Run = Callable[[float], list[Measurement]]
@@ -35,6 +35,9 @@ BENCHMARKS = (
     Benchmark("import", startup.imports),
     Benchmark("publisher", startup.publisher),
     Benchmark("api-server", startup.api_server),
+    Benchmark("server-start", servers.start),
+    Benchmark("server-creates", servers.creates),
+    Benchmark("server-watches", servers.watches),
     Benchmark("events", caches.events),
     Benchmark("list", caches.listing),
     Benchmark("residence", caches.residence),

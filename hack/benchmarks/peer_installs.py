@@ -1,4 +1,4 @@
-"""Installs the three frameworks as their users would, once for each version.
+"""Installs other frameworks and clients as their users would, once for each version.
 
 Ours gets an environment of its own, too, with no more in it than it needs: the linters and test
 tools of a checkout change what is imported, and its byte code may not be compiled yet.
@@ -16,7 +16,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TWINS = ROOT / "hack/benchmarks/twins"
+GO_CLIENT = ROOT / "tests/clients/go"
 KOPF = "kopf==1.45.2"
+CLIENTS = (
+    KOPF,
+    "kr8s==0.20.15",
+    "kubernetes==37.0.2",
+    "kubernetes-asyncio==36.1.0",
+    "lightkube==1.0.1",
+    "lightkube-models==1.37.0.8",
+)
 SOURCES = ("informers", "dynamo_operator", "hack/benchmarks")
 
 
@@ -30,22 +39,34 @@ def go_twin() -> Path:
     Raises:
         PeerMissingError: there is no Go, or the modules cannot be had.
     """
-    if shutil.which("go") is None:
-        raise PeerMissingError("there is no Go on PATH (go.dev/dl)")
-    executable = _cache() / "go-twin"
-    executable.parent.mkdir(parents=True, exist_ok=True)
-    built = subprocess.run(
-        ["go", "build", "-trimpath", "-o", str(executable), "."],
-        cwd=TWINS / "go",
-        env={**os.environ, "CGO_ENABLED": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if built.returncode:
-        reason = (built.stderr.strip() or "go build failed").splitlines()[-1]
-        raise PeerMissingError(f"controller-runtime does not build: {reason}")
-    return executable
+    return _go_program(TWINS / "go", "go-twin", "controller-runtime")
+
+
+def go_client(*, build: bool = True) -> Path:
+    """Build the program on client-go that tries the API server and return its executable.
+
+    Args:
+        build: False to only look for one that was built before.
+
+    Raises:
+        PeerMissingError: there is no Go, the modules cannot be had, or it is not built.
+    """
+    return _go_program(GO_CLIENT, "go-client", "client-go", build=build)
+
+
+def clients_python(*, install: bool = True) -> Path:
+    """Install others' Kubernetes clients into one environment and return its interpreter.
+
+    Args:
+        install: False to only look for what was installed before.
+
+    Raises:
+        PeerMissingError: the packages cannot be had, or are not installed.
+    """
+    version = hashlib.sha256(repr(CLIENTS).encode()).hexdigest()[:12]
+    if not install and not (_cache() / f"clients-{version}/.complete").exists():
+        raise PeerMissingError("the other clients are not installed")
+    return _environment(f"clients-{version}", list(CLIENTS))
 
 
 def our_python() -> tuple[Path, dict[str, str]]:
@@ -76,6 +97,31 @@ def kopf_python() -> Path:
         PeerMissingError: the packages cannot be had.
     """
     return _environment(KOPF.replace("==", "-"), [KOPF, "uvloop", "ruamel.yaml"])
+
+
+def _go_program(source: Path, name: str, library: str, *, build: bool = True) -> Path:
+    sources = sorted([*source.glob("*.go"), *source.glob("go.*")])
+    content = b"".join(path.read_bytes() for path in sources)
+    executable = _cache() / f"{name}-{hashlib.sha256(content).hexdigest()[:12]}"
+    if executable.exists():
+        return executable
+    if not build:
+        raise PeerMissingError(f"the program on {library} is not built")
+    if shutil.which("go") is None:
+        raise PeerMissingError("there is no Go on PATH (go.dev/dl)")
+    executable.parent.mkdir(parents=True, exist_ok=True)
+    built = subprocess.run(
+        ["go", "build", "-trimpath", "-o", str(executable), "."],
+        cwd=source,
+        env={**os.environ, "CGO_ENABLED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if built.returncode:
+        reason = (built.stderr.strip() or "go build failed").splitlines()[-1]
+        raise PeerMissingError(f"{library} does not build: {reason}")
+    return executable
 
 
 def _environment(name: str, packages: list[str]) -> Path:

@@ -16,6 +16,7 @@ from dynamo_operator.testing import Cluster
 from dynamo_operator.testing.cluster import ControllerName, Mode
 from dynamo_operator.testing.control_plane_binaries import ControlPlaneMissingError
 from informers.objects import ObjectKey
+from tests.clients.running import TOYS
 
 MODES = [
     pytest.param("http", id="http"),
@@ -27,7 +28,10 @@ CONTROLLERS: tuple[ControllerName, ...] = ("gc", "jobs", "namespaces")
 def cluster_of(mode: Mode, environ: Mapping[str, str]) -> AbstractAsyncContextManager[Cluster]:
     """Start the cluster that every client meets."""
     return Cluster.start(
-        mode=mode, controllers=CONTROLLERS, crds=custom_resource_definitions(), environ=environ
+        mode=mode,
+        controllers=CONTROLLERS,
+        crds=[*custom_resource_definitions(), TOYS],
+        environ=environ,
     )
 
 

@@ -189,6 +189,29 @@ async def test_a_negative_scale_is_invalid():
     assert "spec.replicas: Invalid value: -1" in answer.message
 
 
+@pytest.mark.parametrize(
+    ("path", "kind", "selector"),
+    [
+        ("/apis/apps/v1/namespaces/default/deployments", "Deployment", {"matchLabels": {"a": "b"}}),
+        ("/api/v1/namespaces/default/replicationcontrollers", "ReplicationController", {"a": "b"}),
+    ],
+    ids=["Deployment", "ReplicationController"],
+)
+async def test_the_scale_of_a_workload_selects_as_it_does_before_anyone_counted(
+    path, kind, selector
+):
+    api = Api()
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("p")["spec"]}
+    spec = {"replicas": 0, "selector": selector, "template": template}
+    api_version = "apps/v1" if kind == "Deployment" else "v1"
+    made = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, "spec": spec}
+    await api.create(path, made)
+
+    scale = await api.get(f"{path}/x/scale")
+
+    assert scale.body["status"] == {"replicas": 0, "selector": "a=b"}
+
+
 async def test_both_versions_of_an_event_are_one_object():
     api = Api()
     event = {

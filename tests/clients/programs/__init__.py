@@ -1,0 +1,1 @@
+"""Programs on others' clients, unmodified; each runs alone and says what it saw."""
