@@ -16,6 +16,7 @@ from dynamo_operator.apiserver.server import HttpsServer
 from dynamo_operator.certificates import Certificate
 from dynamo_operator.local_cluster.control_plane import HOST, MASTERS, PortInUseError
 from dynamo_operator.local_cluster.deployment_controller import DeploymentController
+from dynamo_operator.local_cluster.endpoint_slices import EndpointSlices
 from dynamo_operator.local_cluster.garbage_collector import GarbageCollector
 from dynamo_operator.local_cluster.job_controller import JobController
 from dynamo_operator.local_cluster.namespaces import Namespaces
@@ -101,6 +102,7 @@ class EmbeddedControlPlane:
             GarbageCollector(client),
             JobController(client),
             DeploymentController(client),
+            EndpointSlices(client),
             Scheduler(client),
         ):
             manager.add(runnable)

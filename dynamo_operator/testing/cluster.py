@@ -39,12 +39,13 @@ from dynamo_operator.testing.virtual_time import VirtualClock, VirtualTimeLoop
 from informers.clock import Clock, Random, SystemClock
 
 Mode = Literal["in_process", "http", "real"]
-ControllerName = Literal["deployments", "gc", "jobs", "namespaces", "scheduler"]
+ControllerName = Literal["deployments", "endpoint_slices", "gc", "jobs", "namespaces", "scheduler"]
 
 ADMIN_GROUPS = ("system:masters",)
 
 _CONTROLLERS: dict[ControllerName, tuple[str, str]] = {
     "deployments": ("deployment_controller", "DeploymentController"),
+    "endpoint_slices": ("endpoint_slices", "EndpointSlices"),
     "gc": ("garbage_collector", "GarbageCollector"),
     "jobs": ("job_controller", "JobController"),
     "namespaces": ("namespaces", "Namespaces"),
@@ -52,6 +53,7 @@ _CONTROLLERS: dict[ControllerName, tuple[str, str]] = {
 }
 _REAL_CONTROLLERS: dict[ControllerName, tuple[str, ...]] = {
     "deployments": ("deployment-controller", "replicaset-controller"),
+    "endpoint_slices": ("endpointslice-controller",),
     "gc": ("garbage-collector-controller",),
     "jobs": ("job-controller",),
     "namespaces": (
