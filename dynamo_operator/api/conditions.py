@@ -32,6 +32,8 @@ class ConditionType(StrEnum):
     ACCEPTED = "Accepted"
     COMPLETED = "Completed"
     EVALUATED = "Evaluated"
+    READY = "Ready"
+    PUBLISHED = "Published"
 
 
 class AcceptedReason(StrEnum):
@@ -70,3 +72,19 @@ class EvaluatedReason(StrEnum):
     """Reasons of a Candidate's `Evaluated`."""
 
     EVALUATED = "Evaluated"
+
+
+class ReadyReason(StrEnum):
+    """Reasons of a DynamoPoolRelay's `Ready`, and of its `Published` while that is False."""
+
+    READY = "Ready"
+    PUBLISHED = "Published"
+    DGD_NOT_FOUND = "DGDNotFound"
+    INCOMPATIBLE_DISCOVERY = "IncompatibleDiscovery"
+    NO_WORKERS = "NoWorkers"
+    INVALID_NAME = "InvalidName"
+    OWNERSHIP_CONFLICT = "OwnershipConflict"
+    APPLY_FAILED = "ApplyFailed"
+    ROLLING_OUT = "RollingOut"
+    NO_AVAILABLE_RELAY = "NoAvailableRelay"
+    SCALED_TO_ZERO = "ScaledToZero"

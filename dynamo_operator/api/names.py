@@ -73,6 +73,16 @@ def candidate_name(run_name: str, candidate_id: str) -> str:
     return f"{_cut(run_name, OBJECT_NAME_LIMIT - len(suffix))}{suffix}"
 
 
+def pool_relay_name(graph_name: str) -> str:
+    """Return the name of the Service of a graph's relays, and of what is behind it."""
+    return f"{graph_name}-pool-relay"
+
+
+def pool_relay_sources_name(graph_name: str) -> str:
+    """Return the name of the ConfigMap that tells the relays what to watch."""
+    return f"{pool_relay_name(graph_name)}-sources"
+
+
 def _cut(name: str, length: int) -> str:
     return name[:length].rstrip("-.")
 

@@ -122,3 +122,13 @@ POSITIVE: dict[str, Any] = {"minimum": 0, "exclusiveMinimum": True}
 
 COUNT: dict[str, Any] = {"minimum": 1, "maximum": 2**31 - 1}
 """Keywords of an integer of at least one."""
+
+Quantity = Annotated[
+    int | str,
+    Schema(
+        "A number, or a text such as 500m or 4Gi.",
+        maxLength=64,
+        pattern=r"^\+?([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE][-+]?[0-9]+))?$",
+    ),
+]
+"""A Kubernetes quantity that is not negative."""

@@ -18,11 +18,11 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from dynamo_operator.apiserver import status
+from dynamo_operator.apiserver import kinds, status
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
-_TABLE = resources.files("dynamo_operator.apiserver.kinds") / "protobuf_fields.txt"
+_TABLE = resources.files(kinds) / "protobuf_fields.txt"
 _DELETE_OPTIONS = "meta.DeleteOptions"
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from dynamo_operator.api.schema import Presentation, PrinterColumn, Rule, Schema
+from dynamo_operator.api.v1alpha1 import DynamoPoolRelay
 from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentCandidate,
     DynamoGraphDeploymentRequest,
@@ -20,6 +21,7 @@ KINDS: Final[tuple[type[KubeModel], ...]] = (
     DynamoGraphDeploymentRequest,
     DynamoGraphDeploymentRun,
     DynamoGraphDeploymentCandidate,
+    DynamoPoolRelay,
 )
 """The kinds whose CRDs we install."""
 
@@ -168,12 +170,19 @@ def _type_schema(annotation: Any) -> dict[str, Any]:
         members = [argument for argument in arguments if argument is not type(None)]
         if set(members) == {int, float}:
             return {"type": "number"}
+        if set(members) == {int, str}:
+            return {
+                "anyOf": [{"type": "integer"}, {"type": "string"}],
+                "x-kubernetes-int-or-string": True,
+            }
         if len(members) == 1:
             return _type_schema(members[0])
     elif origin is list:
         return {"type": "array", "items": _type_schema(arguments[0])}
     elif origin is dict:
-        return dict(FREE_FORM)
+        if arguments[1] is Any:
+            return dict(FREE_FORM)
+        return {"type": "object", "additionalProperties": _type_schema(arguments[1])}
     elif isinstance(annotation, type):
         if issubclass(annotation, KubeStruct):
             return _struct_schema(annotation)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dynamo_operator.runtime.client.writes import PatchType
 from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.runtime.owner_references import controller_reference
 
@@ -100,6 +101,56 @@ async def ensure(
         return live
     uid = live.uid if live is not None else None
     return await client.apply(desired, owner=owner, uid=uid, force=force)
+
+
+async def create_applied(client: Client, desired: M, *, owner: KubeModel | None = None) -> M:
+    """Create an object and own its fields as an apply would; return it as it is then.
+
+    An apply cannot tell an object that somebody else has just made from one that it makes, so that
+    it might take over a stranger's. A create can, but what it sets no later apply takes away,
+    unless the ownership is turned into an apply's, as `kubectl apply --server-side` does with
+    objects that were applied otherwise before.
+
+    Raises:
+        AlreadyExistsError: there is one.
+        ConflictError: it changed right after it was made; `claim_created` may be called again.
+    """
+    return await claim_created(client, await client.create(desired, owner=owner))
+
+
+async def claim_created(client: Client, obj: M) -> M:
+    """Turn what the client's manager set by creating an object into what it applied.
+
+    Args:
+        client: who created the object.
+        obj: as a live read or the create returned it; the same is returned if it has nothing to
+            be turned.
+
+    Raises:
+        ConflictError: the object changed since it was read.
+    """
+    entries = obj.to_dict()["metadata"].get("managedFields") or []
+    ours = [
+        entry
+        for entry in entries
+        if entry.get("manager") == client.field_manager and not entry.get("subresource")
+    ]
+    if [entry.get("operation") for entry in ours] != ["Update"]:
+        return obj
+    ours[0]["operation"] = "Apply"
+    turned: list[dict[str, Any]] = [
+        {"op": "replace", "path": "/metadata/managedFields", "value": entries},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": obj.resource_version},
+    ]
+    return await client.patch(type(obj), obj.key, turned, patch_type=PatchType.JSON)
+
+
+def is_applied_by(obj: KubeModel, field_manager: str) -> bool:
+    """Whether a manager has applied an object, so that its next apply also takes away."""
+    return any(
+        entry.get("manager") == field_manager and entry.get("operation") == "Apply"
+        for entry in obj.to_dict()["metadata"].get("managedFields") or ()
+    )
 
 
 def parse_quantity(value: Any) -> Decimal | None:
