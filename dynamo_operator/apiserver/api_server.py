@@ -41,6 +41,7 @@ from dynamo_operator.apiserver.routes import RequestInfo, parse_route
 from dynamo_operator.apiserver.service_accounts import ServiceAccountAdmission
 from dynamo_operator.apiserver.storage import Storage
 from dynamo_operator.apiserver.tokens import TokenIssuer
+from dynamo_operator.apiserver.unserved import unserved
 from dynamo_operator.apiserver.webhook_client import Webhooks
 from dynamo_operator.apiserver.writes import Admission, Writes
 from informers.clock import Clock, Random, SystemClock, system_random
@@ -142,6 +143,8 @@ class ApiServer:
     async def _answer_resource(self, trace: _Trace, query: Query, warnings: list[str]) -> Response:
         request, info, user = trace.request, trace.info, trace.user
         resource = self.registry.find(info.group, info.version, info.plural)
+        if resource is None and (lacking := unserved(info)):
+            raise status.not_implemented(lacking)
         if resource is None and not is_builtin(info.group, info.version):
             return _page_not_found()
         if resource is None or not _addresses(resource.namespaced, info):

@@ -14,10 +14,9 @@ from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.reviews import Reviews
 from dynamo_operator.apiserver.storage import StorageKey
 from dynamo_operator.apiserver.tokens import TokenIssuer
+from dynamo_operator.apiserver.unserved import unserved
 from dynamo_operator.apiserver.watch_history import WatchStream
 from dynamo_operator.apiserver.writes import Writes
-
-_NOT_IMPLEMENTED = frozenset({"exec", "attach", "portforward", "resize"})
 
 Handler = Callable[[Call], Response]
 
@@ -93,10 +92,10 @@ class Handlers:
     def _subresource_handler(self, call: Call) -> Handler:
         resource, info = call.resource, call.info
         where = f"{resource.plural}/{info.subresource}"
+        if not resource.custom and unserved(info):
+            raise _not_implemented(call, where)
         if info.subresource not in resource.subresources:
             raise status.no_such_path()
-        if info.subresource in _NOT_IMPLEMENTED:
-            raise _not_implemented(call, where)
         match info.subresource, info.verb:
             case "status" | "ephemeralcontainers", "get":
                 return reads.get
@@ -130,8 +129,9 @@ class Handlers:
 
 
 def _not_implemented(call: Call, where: str) -> status.StatusError:
-    """Return why a part of a Pod is not served; what a real server would refuse comes first."""
-    pod = reads.find(call).value
-    if call.info.subresource != "resize" and not pod["spec"].get("nodeName"):
+    """Return why a part of an object is not served; what a real server refuses comes first."""
+    obj = reads.find(call).value
+    to_container = call.info.subresource in {"attach", "exec", "portforward"}
+    if to_container and not obj["spec"].get("nodeName"):
         return status.bad_request(f"pod {call.info.name} does not have a host assigned")
     return status.not_implemented(where)
