@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from dynamo_operator.apiserver.cel import RuleSet
+from dynamo_operator.apiserver.messages import to_json
 from dynamo_operator.apiserver.schema import Schema, drop_nulls, is_embedded, unknown_fields
 from dynamo_operator.apiserver.schema_validation import Validator
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
@@ -123,6 +125,20 @@ def schema_errors(source: Any, path: str) -> list[FieldError]:
     """Return what keeps an `openAPIV3Schema` from being used, its rules included."""
     if not isinstance(source, Mapping) or not source:
         return [_required(path, "schemas are required")]
+    try:
+        data = to_json(source)
+    except (TypeError, ValueError):
+        return list(_schema_errors(source, path))
+    return list(_known_errors(data, path))
+
+
+@lru_cache(maxsize=64)
+def _known_errors(data: bytes, path: str) -> Sequence[FieldError]:
+    """The errors of a schema that servers of this process may have seen before."""
+    return _schema_errors(json.loads(data), path)
+
+
+def _schema_errors(source: Mapping[str, Any], path: str) -> Sequence[FieldError]:
     malformed = list(_malformed(source, path))
     if malformed:
         return malformed

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
+from dynamo_operator.apiserver.cel import RuleSet
 from dynamo_operator.apiserver.crd_schemas import schema_errors, unknown_keywords
 from dynamo_operator.apiserver.custom_resources import CustomResourceStrategy, printer_column
 from dynamo_operator.apiserver.json_paths import JsonPath, simple_fields
+from dynamo_operator.apiserver.messages import to_json
 from dynamo_operator.apiserver.object_metadata import dns1035_label, dns_subdomain
 from dynamo_operator.apiserver.resources import Object, Resource, ScalePaths
 from dynamo_operator.apiserver.schema import Schema
@@ -116,9 +120,10 @@ def validate_crd_update(new: Object, old: Object) -> list[FieldError]:
 def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], *, preferred: bool) -> Resource:
     names, subresources = spec["names"], version.get("subresources") or {}
     scale = subresources.get("scale")
-    schema = Schema.compile(version["schema"]["openAPIV3Schema"], root=True)
+    schema, rules = _compiled(to_json(version["schema"]["openAPIV3Schema"]))
     strategy = CustomResourceStrategy(
         schema,
+        rules=rules,
         has_status="status" in subresources,
         columns=[printer_column(c) for c in version.get("additionalPrinterColumns") or ()],
         selectable=[field["jsonPath"] for field in version.get("selectableFields") or ()],
@@ -142,6 +147,13 @@ def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], *, preferred:
         deprecation_warning=_deprecation(spec, version),
         preferred=preferred,
     )
+
+
+@lru_cache(maxsize=64)
+def _compiled(data: bytes) -> tuple[Schema, RuleSet]:
+    """Compile a schema, once for all servers of this process: nobody changes the result."""
+    schema = Schema.compile(json.loads(data), root=True)
+    return schema, RuleSet(schema)
 
 
 def _deprecation(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:

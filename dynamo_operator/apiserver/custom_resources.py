@@ -51,7 +51,15 @@ _UNCHECKED_RULES: Final = FieldError(
 
 
 class CustomResourceStrategy:
-    """What one version of a CustomResourceDefinition says about its objects."""
+    """What one version of a CustomResourceDefinition says about its objects.
+
+    Args:
+        schema: of the whole object.
+        has_status: whether the status is a subresource.
+        columns: of Tables.
+        selectable: JSON paths by which field selectors may select.
+        rules: of the schema, where they are compiled already.
+    """
 
     has_generation = True
 
@@ -62,10 +70,11 @@ class CustomResourceStrategy:
         has_status: bool,
         columns: Sequence[Column] = (),
         selectable: Sequence[str] = (),
+        rules: RuleSet | None = None,
     ) -> None:
         self.schema: Schema | None = schema
         self.columns = columns
-        self.rules = RuleSet(schema)
+        self.rules = rules if rules is not None else RuleSet(schema)
         self._root = schema
         self._validator = Validator(schema)
         self._has_status = has_status

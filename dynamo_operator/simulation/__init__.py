@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from dynamo_operator.simulation.end_state import Mask, Reference
     from dynamo_operator.simulation.history import Call, Commit, History
     from dynamo_operator.simulation.invariants import STANDARD, Invariant, Rest
-    from dynamo_operator.simulation.plans import At, Fault, Plan, at
+    from dynamo_operator.simulation.plans import At, Fault, Order, Plan, at
     from dynamo_operator.simulation.runs import Outcome, Violation, run
     from dynamo_operator.simulation.scenario import Program, Scenario
+    from dynamo_operator.simulation.weather import Weather
     from dynamo_operator.simulation.world import World
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "History",
     "Invariant",
     "Mask",
+    "Order",
     "Outcome",
     "Plan",
     "Program",
@@ -37,6 +39,7 @@ __all__ = [
     "Rest",
     "Scenario",
     "Violation",
+    "Weather",
     "World",
     "at",
     "run",
@@ -46,9 +49,10 @@ _MODULES = {
     "end_state": "Mask Reference",
     "history": "Call Commit History",
     "invariants": "STANDARD Invariant Rest",
-    "plans": "At Fault Plan at",
+    "plans": "At Fault Order Plan at",
     "runs": "Outcome Violation run",
     "scenario": "Program Scenario",
+    "weather": "Weather",
     "world": "World",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -22,7 +22,7 @@ from dynamo_operator.testing.virtual_time import DeadlockError, NumberedTask, Vi
 
 Ts = TypeVarTuple("Ts")
 
-STEP_LIMIT = 5_000_000
+STEP_LIMIT = 500_000
 
 
 class Fate(Protocol):

@@ -18,7 +18,16 @@ from pydantic import (
     model_serializer,
 )
 
+from dynamo_operator.simulation.decisions import (
+    Decisions,
+    Prioritized,
+    Replayed,
+    Schedule,
+    Shuffled,
+)
 from dynamo_operator.simulation.history import Call
+from dynamo_operator.simulation.weather import Weather
+from informers.clock import Random
 
 Phase = Literal["before", "applied", "after"]
 
@@ -168,14 +177,14 @@ class Fail(_Deed):
     Args:
         code: HTTP status.
         reason: of the Status; by default the usual one of the code.
-        headers: of the answer, such as `retry-after`; names in lower case.
+        retry_after: the header's text, "" for none.
         applied: whether the server did nevertheless what was asked.
     """
 
     do: Literal["fail"] = "fail"
     code: int
     reason: str = ""
-    headers: dict[str, str] = {}
+    retry_after: str = ""
     applied: bool = False
 
 
@@ -255,16 +264,16 @@ class Stall(_Deed):
 
 
 class Freeze(_Deed):
-    """The process sees a kind as it is now and no newer: its watch and its stale lists.
+    """The process sees a kind as it is now and no newer: its watches and its stale lists.
 
     Args:
-        resource: pattern of plurals.
+        resource: pattern of plurals; empty: of what the call is about.
         seconds: how long; None until the healing.
-        events: how many later events it sees nevertheless, each one that late.
+        events: it sees what is older than so many later events of the kind; None: nothing.
     """
 
     do: Literal["freeze"] = "freeze"
-    resource: str = "*"
+    resource: str = ""
     seconds: float | None = 30.0
     events: int | None = None
 
@@ -349,18 +358,68 @@ class Fault(_Data):
         return f"{describe(self.do)} {self.at}"
 
 
+class Order(_Data):
+    """How it is decided which of several ready callbacks goes on.
+
+    Args:
+        by: `arrival` is asyncio's own order; `chance` lets another one go first now and then;
+            `priority` gives tasks random priorities that change at few moments (PCT).
+        rate: how often chance has a say, from 0 to 1.
+        changes: how often priorities change in a run.
+    """
+
+    by: Literal["arrival", "chance", "priority"] = "arrival"
+    rate: float = Field(default=0.1, ge=0, le=1)
+    changes: int = Field(default=3, ge=0)
+
+    def schedule(self, random: Random) -> Schedule | None:
+        """Return what decides; None for the order of arrival."""
+        match self.by:
+            case "chance":
+                return Shuffled(random, self.rate)
+            case "priority":
+                return Prioritized(random, changes=self.changes)
+        return None
+
+    @classmethod
+    def drawn(cls, random: Random) -> Order:
+        """Draw one."""
+        return cls(
+            by=random.choice(("arrival", "chance", "chance", "priority")),
+            rate=random.choice((0.02, 0.1, 0.5, 1.0)),
+            changes=random.randrange(1, 6),
+        )
+
+
 class Plan(_Data):
     """A run's deviations from the ordinary.
 
     Args:
         faults: what happens, and when.
         seed: of everything in the run that is random.
-        tape: the decisions in which the order of callbacks differs from asyncio's.
+        weather: faults at random, in addition.
+        order: of callbacks.
+        tape: the decisions in which the order of callbacks differs from that of arrival, in place
+            of `order`: number of the decision, and position of who went on.
     """
 
     faults: tuple[Fault, ...] = ()
     seed: int = 0
+    weather: Weather | None = None
+    order: Order = Order()
     tape: dict[int, int] = {}
+
+    @classmethod
+    def drawn(cls, seed: int) -> Plan:
+        """Draw everything at random: which kinds of faults there are, how often, and the order."""
+        random = Decisions(seed).random("plan")
+        return cls(seed=seed, weather=Weather.drawn(random), order=Order.drawn(random))
+
+    def schedule(self) -> Schedule | None:
+        """Return what decides who goes on; None for the order of arrival."""
+        if self.tape:
+            return Replayed(self.tape)
+        return self.order.schedule(Decisions(self.seed).random("order"))
 
     @property
     def decisions(self) -> int:
@@ -389,3 +448,9 @@ def describe(deed: BaseModel) -> str:
         if name != "do" and value not in ("", None)
     ]
     return " ".join([str(getattr(deed, "do", "")), *details])
+
+
+def note(call: Call, deed: BaseModel) -> None:
+    """Write down at a call what happened to it."""
+    told = describe(deed)
+    call.fault = f"{call.fault}, {told}" if call.fault else told

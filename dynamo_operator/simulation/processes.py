@@ -13,8 +13,8 @@ from typing import Any
 from dynamo_operator.runtime.leader_election import LeadershipLostError
 from dynamo_operator.runtime.manager import ShutdownTimeoutError
 from dynamo_operator.simulation.history import Call, History
+from dynamo_operator.simulation.link import Link
 from dynamo_operator.simulation.loop import PROCESS, SimulationLoop
-from dynamo_operator.simulation.network import Link
 from dynamo_operator.simulation.plans import Partition
 from dynamo_operator.testing.virtual_time import VirtualClock
 
@@ -146,6 +146,7 @@ class Process:
 
     def heal(self) -> None:
         """End what faults began."""
+        self.link.catch_up()
         for partition in list(self._partitions):
             self.reconnect(partition)
         self.resume()

@@ -7,10 +7,11 @@ import copy
 import hashlib
 import json
 import time
+import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dynamo_operator.simulation.decisions import Replayed, Schedule
+from dynamo_operator.simulation.decisions import Schedule
 from dynamo_operator.simulation.end_state import Reference
 from dynamo_operator.simulation.history import Call, Commit, History
 from dynamo_operator.simulation.invariants import Invariant, Rest
@@ -24,6 +25,7 @@ from dynamo_operator.testing.virtual_time import DeadlockError
 CONVERGES = "I1 everything settles"
 LIVES = "I0 no process ends by itself"
 GOES_ON = "I0 the run goes on"
+WORKS = "I0 the workload ends well"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,8 @@ def run(
     if seed is not None:
         plan = plan.model_copy(update={"seed": seed})
     started = time.perf_counter()
-    schedule: Schedule | None = Replayed(plan.tape) if plan.tape else None
     with isolated():
-        outcome = _Run(scenario, plan, schedule, reference).outcome()
+        outcome = _Run(scenario, plan, plan.schedule(), reference).outcome()
     outcome.seconds = time.perf_counter() - started
     return outcome
 
@@ -118,6 +119,7 @@ class _Run:
         self._plan = plan
         self._reference = reference
         limit = scenario.safety_seconds + scenario.converge_seconds + scenario.quiet_seconds
+        self._schedule = schedule
         self._loop = SimulationLoop(schedule, limit_seconds=2 * limit)
         self._invariants: list[Invariant] = [copy.deepcopy(i) for i in scenario.invariants]
         self._violations: list[Violation] = []
@@ -138,14 +140,22 @@ class _Run:
         assert world is not None
         return Outcome(
             scenario=self._scenario.name,
-            plan=self._plan,
+            plan=self._explicit(world),
             violations=self._violations,
             history=world.history,
             end=Reference.of(world.history, self._scenario.mask),
-            reached=frozenset(world.network.reached),
+            reached=frozenset([*world.network.reached, *world.network.drawn, *world.happened]),
             trace_hash=self._trace.hexdigest(),
             steps=loop.steps,
             virtual_seconds=loop.time(),
+        )
+
+    def _explicit(self, world: World) -> Plan:
+        """Return the plan with everything that was drawn written out."""
+        return Plan(
+            faults=(*self._plan.faults, *world.network.drawn),
+            seed=self._plan.seed,
+            tape=self._schedule.deviations if self._schedule is not None else {},
         )
 
     async def _play(self) -> None:
@@ -175,6 +185,8 @@ class _Run:
         except TimeoutError:
             seconds = self._scenario.safety_seconds
             self._broken(GOES_ON, f"the workload was not done in {seconds:g} s")
+        except Exception as error:  # noqa: BLE001 # told as what did not hold
+            self._broken(WORKS, told(error))
 
     async def _liveness(self, world: World) -> None:
         world.phase = "liveness"
@@ -232,3 +244,12 @@ class _Run:
     def _broken(self, invariant: str, what: str) -> None:
         calls = len(self._world.history.calls) if self._world else 0
         self._violations.append(Violation(invariant, what, self._loop.time(), calls))
+
+
+def told(error: BaseException) -> str:
+    """Return an error in one line, with the place that raised it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"

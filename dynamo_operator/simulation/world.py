@@ -16,13 +16,15 @@ from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.http import Transport
 from dynamo_operator.simulation.decisions import Decisions
 from dynamo_operator.simulation.deeds import Intruder
+from dynamo_operator.simulation.fault_table import FaultTable
 from dynamo_operator.simulation.history import EVENTS, LEASES, Call, Commit, History
-from dynamo_operator.simulation.network import FaultTable, Network
+from dynamo_operator.simulation.network import Network
 from dynamo_operator.simulation.plans import (
     Compact,
     Deed,
     Delete,
     Fault,
+    Freeze,
     Jump,
     Kill,
     Overlap,
@@ -35,6 +37,8 @@ from dynamo_operator.simulation.plans import (
 )
 from dynamo_operator.simulation.processes import RESTART_SECONDS, Process, is_orderly
 from dynamo_operator.simulation.scenario import Scenario
+from dynamo_operator.simulation.sky import Sky
+from dynamo_operator.simulation.views import View
 from dynamo_operator.testing.cluster import ADMIN_GROUPS, Cluster
 from informers.clock import Clock, Random
 
@@ -43,6 +47,8 @@ _ADMIN = UserInfo("admin", groups=(*ADMIN_GROUPS, "system:authenticated"))
 _CONTROLLER_PREFIX = "system:controller:"
 _NOT_COUNTED = frozenset({LEASES, EVENTS, ("", "events")})
 _LOOK_SECONDS = 0.5
+_EXTRA = "-too"
+"""How the name of a process ends that runs beside the one it is named after."""
 
 
 class World:
@@ -76,6 +82,8 @@ class World:
         """When anything was last committed, or asked for by an operator; Leases aside."""
         self._intruder = Intruder(self.client_of("intruder"), self.storage)
         self._incarnations: dict[str, int] = {}
+        self.happened: list[Fault] = []
+        """The planned faults that came at their time."""
         self._healed = False
         self.history.subscribe(self._committed, self._called)
 
@@ -91,7 +99,8 @@ class World:
         decisions = Decisions(plan.seed)
         loop = asyncio.get_running_loop()
         history = History(loop.time)
-        faults = FaultTable(plan.faults)
+        sky = None if plan.weather is None else Sky(plan.weather, decisions.random("weather"))
+        faults = FaultTable(plan.faults, sky)
         worlds: list[World] = []
         networks: list[Network] = []
 
@@ -180,10 +189,17 @@ class World:
         if not process.is_told_to_stop and self.operators.get(process.name) is process:
             self._later(RESTART_SECONDS, lambda: self._restart(process))
 
-    def _restart(self, process: Process) -> None:
-        """Start a successor, unless there is one or the run is over."""
+    def _restart(self, process: Process, version: int = 0) -> None:
+        """Start a successor, unless there is one or the run is over.
+
+        Args:
+            process: that has ended.
+            version: at which the API server stands that it finds; 0: it is up to date.
+        """
         if self.operators.get(process.name) is process and self.phase != "over":
-            self.start_operator(process.name)
+            successor = self.start_operator(process.name)
+            if version and not self._healed:
+                successor.link.lag(View("*", max(1, version), is_old_server=True))
 
     # What happens
 
@@ -209,28 +225,44 @@ class World:
                 self.history.mark(f"action {name}")
                 await self.scenario.actions[name](self)
             case _ if process is not None:
-                self._befall(deed, process)
+                self._befall(deed, process, call)
 
-    def _befall(self, deed: Deed, process: Process) -> None:
+    def _befall(self, deed: Deed, process: Process, call: Call | None) -> None:
         match deed:
-            case Kill(restart_after=seconds):
+            case Kill(restart_after=seconds, behind=behind):
                 process.kill()
                 if seconds is not None:
-                    self._later(seconds, lambda: self._restart(process))
+                    version = self.storage.resource_version - behind if behind else 0
+                    self._later(seconds, lambda: self._restart(process, version))
             case Terminate(restart_after=seconds):
-                self.network.spawn(self._stop(process, seconds))
+                self.network.spawn(partial(self._stop, process, seconds))
             case Pause(seconds=seconds):
                 process.pause()
                 self._later(seconds, process.resume)
             case Overlap(seconds=seconds):
-                other = self.start_operator(f"{process.name}-too")
-                self._later(seconds, lambda: self.network.spawn(self._stop(other, None)))
+                self._overlap(process, seconds)
             case Partition(seconds=until):
                 process.cut_off(deed)
                 if until is not None:
                     self._later(until, lambda: process.reconnect(deed))
+            case Freeze():
+                self._freeze(deed, process, call)
             case Jump(seconds=error):
                 process.clock.error_seconds += error
+
+    def _overlap(self, process: Process, seconds: float) -> None:
+        name = process.name.removesuffix(_EXTRA) + _EXTRA
+        running = self.operators.get(name)
+        if running is None or not running.is_running:
+            other = self.start_operator(name)
+            self._later(seconds, lambda: self.network.spawn(partial(self._stop, other, None)))
+
+    def _freeze(self, deed: Freeze, process: Process, call: Call | None) -> None:
+        resource = deed.resource or (call.resource[1] if call is not None else "*")
+        view = View(resource, self.storage.resource_version, deed.events)
+        process.link.lag(view)
+        if deed.seconds is not None:
+            self._later(deed.seconds, lambda: process.link.catch_up(view))
 
     async def _stop(self, process: Process, restart_after: float | None) -> None:
         process.terminate()
@@ -251,6 +283,7 @@ class World:
     def _happen_now(self, fault: Fault) -> None:
         if self._healed:
             return
+        self.happened.append(fault)
         process = next(
             (
                 process
@@ -259,7 +292,7 @@ class World:
             ),
             None,
         )
-        self.network.spawn(self.perform(fault.do, None, process))
+        self.network.spawn(partial(self.perform, fault.do, None, process))
 
     def heal(self) -> None:
         """End every fault: nothing goes wrong from now on."""
@@ -268,8 +301,8 @@ class World:
         self.network.heal()
         for process in list(self.operators.values()):
             process.heal()
-            if process.name.endswith("-too") and process.is_running:
-                self.network.spawn(self._stop(process, None))
+            if process.name.endswith(_EXTRA) and process.is_running:
+                self.network.spawn(partial(self._stop, process, None))
         self.start_operators()
 
     # Rest

@@ -65,3 +65,15 @@ def test_an_operator_that_ends_by_itself_is_a_violation():
     object.__setattr__(broken, "operator", operator)
     found = run(broken).violations
     assert "operator/1 ended by itself: ValueError: no such setting" in found[0].what
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_a_seed_draws_replays_from_its_plan_alone(seed):
+    drawn = run(scenario(), plan=Plan.drawn(seed))
+    written = Plan.model_validate_json(drawn.plan.to_json())
+
+    replayed = run(scenario(), plan=written)
+
+    assert written.weather is None
+    assert (replayed.trace_hash, replayed.steps) == (drawn.trace_hash, drawn.steps)
+    assert drawn.passed, drawn.violations
