@@ -171,8 +171,8 @@ class Enumeration:
     def _refusal(self) -> Iterator[Trial]:
         for number, call in enumerate(self.calls()):
             asked = _RETRY_AFTERS[number % len(_RETRY_AFTERS)]
-            headers = {"retry-after": asked} if asked else {}
-            yield self._trial("refusal", "429", call, (at(call), Fail(code=429, headers=headers)))
+            throttled = Fail(code=429, retry_after=asked)
+            yield self._trial("refusal", "429", call, (at(call), throttled))
             code = (503, 500)[number % 2]
             yield self._trial("refusal", str(code), call, (at(call), Fail(code=code)))
             if call.is_write:

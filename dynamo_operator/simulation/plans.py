@@ -40,8 +40,8 @@ class At(_Data):
     """A moment of a run: a call, or a time. Texts are patterns as of shells, matched whole.
 
     Args:
-        seconds: of virtual time after the workload's begin; everything else is about calls then
-            and not looked at.
+        seconds: of virtual time, from the begin of the run; the rest is about calls then, and not
+            looked at, but for the actor.
         actor: who calls; the name of a process without its incarnation.
         verb: get, list, watch, create, update, patch, apply, delete, deletecollection.
         resource: plural, with a subresource after a slash: `jobs`, `runs/status`.

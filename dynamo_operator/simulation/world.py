@@ -275,10 +275,11 @@ class World:
         self.network.call_later(seconds, what)
 
     def schedule(self, faults: Sequence[Fault]) -> None:
-        """Let those faults happen that have a time, counted from now."""
+        """Let those faults happen that have a time."""
+        now = self.clock.monotonic()
         for fault in faults:
             if fault.at.seconds is not None:
-                self._later(fault.at.seconds, partial(self._happen_now, fault))
+                self._later(max(0.0, fault.at.seconds - now), partial(self._happen_now, fault))
 
     def _happen_now(self, fault: Fault) -> None:
         if self._healed:
