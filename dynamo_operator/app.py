@@ -27,7 +27,8 @@ from dynamo_operator.runtime.webhooks import (
 )
 from informers.clock import Clock, Random, SystemClock, system_random
 from informers.objects import ObjectKey
-from reconcilers import request, run
+from reconcilers import pool_relay, request, run
+from reconcilers.pool_relay import PoolRelaySettings, RelaySettings
 
 STOP_SECONDS = 25.0
 """How long a stop waits for what is being done: the process is to be gone within 30 seconds."""
@@ -142,6 +143,8 @@ class OperatorSettings(BaseModel):
         planner: of every planner.
         publisher: of every publisher.
         pod_security: of every Run's Pod.
+        discovery_backend: how workers find each other whose DynamoGraphDeployment does not say.
+        pool_relay: of every relay of a DynamoPoolRelay.
         watch_namespaces: where to work; empty for all namespaces.
         validate_effective_input: off, warn or deny: what becomes of a Request whose effective input
             AISimulate would refuse.
@@ -166,6 +169,8 @@ class OperatorSettings(BaseModel):
     planner: run.PlannerSettings = run.PlannerSettings()
     publisher: run.PublisherSettings = run.PublisherSettings()
     pod_security: run.PodSecurity = run.PodSecurity()
+    discovery_backend: str = "kubernetes"
+    pool_relay: RelaySettings = RelaySettings()
     watch_namespaces: tuple[str, ...] = ()
     validate_effective_input: EffectiveInputPolicy = EffectiveInputPolicy.DENY
     webhooks: WebhookMode = WebhookMode.OFF
@@ -228,6 +233,10 @@ def build_manager(
     policy = settings.validate_effective_input
     request.add_to(manager, history_limit=settings.run_history_limit, gpus=gpus, policy=policy)
     run.add_to(manager, run_settings(settings), gpus=gpus)
+    pool_relay.add_to(
+        manager,
+        PoolRelaySettings(discovery_backend=settings.discovery_backend, relay=settings.pool_relay),
+    )
     if settings.webhooks is not WebhookMode.OFF:
         webhook = RequestAdmission(gpus, policy=policy).webhook(
             namespaces=settings.watch_namespaces
@@ -282,13 +291,19 @@ def run_settings(settings: OperatorSettings) -> run.RunSettings:
 
 
 def permissions(*, image_pull_secrets: Sequence[str] = ()) -> tuple[Permission, ...]:
-    """Return everything that the operator may do with searches; the shipped role is made from it.
+    """Return everything that the operator may do; the shipped role is made from it.
 
     Args:
         image_pull_secrets: the Secrets that the setting of this name names; it may read these.
     """
     secrets = (run.pull_secret_permission(image_pull_secrets),) if image_pull_secrets else ()
-    return (*MANAGER_PERMISSIONS, *request.PERMISSIONS, *run.PERMISSIONS, *secrets)
+    return (
+        *MANAGER_PERMISSIONS,
+        *request.PERMISSIONS,
+        *run.PERMISSIONS,
+        *pool_relay.PERMISSIONS,
+        *secrets,
+    )
 
 
 def leader_election_permissions() -> tuple[Permission, ...]:

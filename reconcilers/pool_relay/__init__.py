@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from reconcilers.pool_relay.permissions import PERMISSIONS
 from reconcilers.pool_relay.reconciler import PoolRelayReconciler
-from reconcilers.pool_relay.settings import PoolRelaySettings
+from reconcilers.pool_relay.settings import PoolRelaySettings, RelaySettings
 from reconcilers.pool_relay.setup import add_to
 
-__all__ = ["PERMISSIONS", "PoolRelayReconciler", "PoolRelaySettings", "add_to"]
+__all__ = ["PERMISSIONS", "PoolRelayReconciler", "PoolRelaySettings", "RelaySettings", "add_to"]

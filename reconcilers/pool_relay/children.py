@@ -43,7 +43,7 @@ from reconcilers.pool_relay.manifests import (
     render_sources,
     replicas_of,
 )
-from reconcilers.pool_relay.settings import PoolRelaySettings
+from reconcilers.pool_relay.settings import RelaySettings
 
 Child = TypeVar("Child", bound=KubeModel)
 
@@ -57,11 +57,11 @@ class Children:
         reader: the manager's cached reader; it knows children by their label.
         live: a reader without cache, which also sees objects that only have a child's name.
         client: writes.
-        settings: of all relays.
+        settings: of every relay.
     """
 
     def __init__(
-        self, reader: CachedReader, live: Reader, client: Client, settings: PoolRelaySettings
+        self, reader: CachedReader, live: Reader, client: Client, settings: RelaySettings
     ) -> None:
         self._reader = reader
         self._live = live

@@ -37,7 +37,7 @@ from dynamo_operator.runtime.builtin_kinds import (
     Service,
     ServiceAccount,
 )
-from reconcilers.pool_relay.settings import PoolRelaySettings
+from reconcilers.pool_relay.settings import RelaySettings
 
 DEFAULT_REPLICAS: Final = 2
 CONTAINER: Final = "relay"
@@ -153,7 +153,7 @@ def render_disruption_budget(relay: DynamoPoolRelay) -> PodDisruptionBudget:
     )
 
 
-def render_deployment(relay: DynamoPoolRelay, settings: PoolRelaySettings) -> Deployment:
+def render_deployment(relay: DynamoPoolRelay, settings: RelaySettings) -> Deployment:
     """Build the relays themselves: a new one is Ready before an old one goes."""
     revision = connection_revision(relay)
     return Deployment.new(
@@ -182,7 +182,7 @@ def render_deployment(relay: DynamoPoolRelay, settings: PoolRelaySettings) -> De
     )
 
 
-def _pod_spec(relay: DynamoPoolRelay, settings: PoolRelaySettings, revision: str) -> dict[str, Any]:
+def _pod_spec(relay: DynamoPoolRelay, settings: RelaySettings, revision: str) -> dict[str, Any]:
     return {
         "serviceAccountName": pool_relay_name(relay.key.name),
         "automountServiceAccountToken": True,
@@ -203,9 +203,7 @@ def _pod_spec(relay: DynamoPoolRelay, settings: PoolRelaySettings, revision: str
     }
 
 
-def _container(
-    relay: DynamoPoolRelay, settings: PoolRelaySettings, revision: str
-) -> dict[str, Any]:
+def _container(relay: DynamoPoolRelay, settings: RelaySettings, revision: str) -> dict[str, Any]:
     probe = {"grpc": {"port": GRPC_PORT, "service": settings.health_service}}
     resources = relay.spec.resources
     return {
@@ -260,7 +258,7 @@ def _from_pod(name: str, path: str) -> dict[str, Any]:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
-def _pod_security(settings: PoolRelaySettings) -> dict[str, Any]:
+def _pod_security(settings: RelaySettings) -> dict[str, Any]:
     user = settings.run_as_user
     identity = {} if user is None else {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
     return {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}, **identity}

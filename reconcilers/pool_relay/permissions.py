@@ -14,7 +14,8 @@ PERMISSIONS = (
     Permission(GROUP, ("dynamopoolrelays/status",), ("patch",)),
     # A child that blocks its owner's deletion needs this where that is enforced.
     Permission(GROUP, ("dynamopoolrelays/finalizers",), ("update",)),
-    Permission(GROUP, ("dynamographdeployments", "dynamocomponentdeployments"), _READ),
+    Permission(GROUP, ("dynamographdeployments",), _READ),
+    Permission(GROUP, ("dynamocomponentdeployments",), ("list", "watch")),
     # Another operator's kinds: to see when they come and go.
     Permission(
         "apiextensions.k8s.io",

@@ -148,7 +148,7 @@ class PoolRelayReconciler:
         return [component for component in found if is_controlled_by(component, graph)]
 
     async def _deployment(self, relay: DynamoPoolRelay) -> Deployment | None:
-        key = render_deployment(relay, self._settings).key
+        key = render_deployment(relay, self._settings.relay).key
         found = await self._reader.find(Deployment, key)
         return found if found is not None and is_controlled_by(found, relay) else None
 

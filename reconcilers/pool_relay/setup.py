@@ -80,7 +80,7 @@ def add_to(manager: Manager, settings: PoolRelaySettings | None = None) -> None:
             client=client,
             events=manager.events,
             clock=manager.clock,
-            children=Children(reader, live, client, settings),
+            children=Children(reader, live, client, settings.relay),
             settings=settings,
         ),
         max_concurrent_reconciles=_CONCURRENCY,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from dynamo_operator.api.labels import GROUP
 from dynamo_operator.api.publisher_contract import publisher_role_rules
+from dynamo_operator.api.v1alpha1 import DynamoPoolRelay
 from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentCandidate,
     DynamoGraphDeploymentRequest,
@@ -26,18 +27,25 @@ from dynamo_operator.runtime.builtin_kinds import (
     ClusterRole,
     ClusterRoleBinding,
     ConfigMap,
+    CustomResourceDefinition,
+    Deployment,
     Job,
     Lease,
+    PodDisruptionBudget,
     Role,
     RoleBinding,
+    Service,
     ServiceAccount,
 )
 from dynamo_operator.runtime.client import Client
-from dynamo_operator.runtime.client.errors import ForbiddenError
+from dynamo_operator.runtime.client.errors import AlreadyExistsError, ForbiddenError
 from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.testing.polling import eventually
 from informers.objects import ObjectKey
+from reconcilers.pool_relay.graphs import ServedComponent, ServedGraph
+from reconcilers.pool_relay.manifests import ROLE_RULES
 from tests.dynamo_operator.generate.test_crds import RUN_SPEC
+from tests.graph_kinds import GRAPH_CRDS
 from tests.main_job import scripted_planner
 from tests.main_job.processes import command_of
 from tests.main_job.rights import (
@@ -54,6 +62,7 @@ from tests.main_job.webhooks import webhooks_called
 
 pytestmark = [pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
 
+RELAY_SPEC = {"image": "registry.lab/relay:1.6.0", "clusterID": "dc-a"}
 RBAC = "rbac.authorization.k8s.io"
 Attempt = Callable[[Client, str], Awaitable[object]]
 
@@ -96,6 +105,35 @@ async def create_child(client: Client, namespace: str) -> object:
     return await client.create(made, owner=_stored(owner), dry_run=True)
 
 
+async def grant_relay(client: Client, namespace: str) -> object:
+    """Make the relays' Role."""
+    role = Role.new("r", namespace=namespace, rules=list(ROLE_RULES))
+    return await client.create(role, dry_run=True)
+
+
+async def create_relay_child(client: Client, namespace: str) -> object:
+    """Make an object that blocks the deletion of its relay."""
+    owner = DynamoPoolRelay.new("llama", namespace=namespace, spec=RELAY_SPEC)
+    made = ConfigMap.new("c", namespace=namespace)
+    return await client.create(made, owner=_stored(owner), dry_run=True)
+
+
+async def get_relay(client: Client, namespace: str) -> object:
+    """Look for a relay."""
+    return await client.find(DynamoPoolRelay, ObjectKey(namespace, "llama"))
+
+
+def list_definition(kind: type[KubeModel]) -> Need:
+    """The need of a list of one definition."""
+    resource = kind.resource_type
+    fields = {"metadata.name": f"{resource.plural}.{resource.group}"}
+    return Need(
+        _TO_FALL_BACK,
+        lambda client, _: client.list(CustomResourceDefinition, fields=fields),
+        "cannot list resource",
+    )
+
+
 def listing(kind: type[KubeModel]) -> Need:
     """The need of a list of everything."""
     return Need(_TO_FALL_BACK, lambda client, _: client.list(kind), "cannot list resource")
@@ -111,14 +149,20 @@ _TO_GRANT = Need(
     grant_publisher,
     "attempting to grant RBAC permissions not currently held",
 )
-_REQUEST_BLOCKED, _RUN_BLOCKED = (
+_TO_GRANT_RELAYS = replace(
+    _TO_GRANT,
+    why="a rule of the relays' Role, which only who has it may grant",
+    attempt=grant_relay,
+)
+_REQUEST_BLOCKED, _RUN_BLOCKED, _RELAY_BLOCKED = (
     Need(
         "the controller reference of an owned object blocks its owner's deletion",
         attempt,
         "cannot set blockOwnerDeletion",
     )
-    for attempt in (create_run, create_child)
+    for attempt in (create_run, create_child, create_relay_child)
 )
+_DEFINITIONS = "apiextensions.k8s.io", "customresourcedefinitions"
 UNUSED: Mapping[Right, Need] = {
     Right(GROUP, "dynamographdeploymentcandidates", "create"): _TO_GRANT,
     Right(GROUP, "dynamographdeploymentcandidates", "delete"): _TO_GRANT,
@@ -129,6 +173,28 @@ UNUSED: Mapping[Right, Need] = {
     Right(GROUP, "dynamographdeploymentruns/finalizers", "update"): _RUN_BLOCKED,
     Right(GROUP, "dynamographdeploymentrequests", "list"): listing(DynamoGraphDeploymentRequest),
     Right(GROUP, "dynamographdeploymentruns", "list"): listing(DynamoGraphDeploymentRun),
+    Right(GROUP, "dynamopoolrelays/finalizers", "update"): _RELAY_BLOCKED,
+    Right(GROUP, "dynamopoolrelays", "get"): Need(
+        "what the cache does not show in time is read from the server", get_relay, "cannot get"
+    ),
+    **{
+        Right(GROUP, "dynamoworkermetadatas", verb): _TO_GRANT_RELAYS
+        for verb in ("get", "list", "watch", "create", "patch", "delete")
+    },
+    **{
+        Right("discovery.k8s.io", "endpointslices", verb): _TO_GRANT_RELAYS
+        for verb in ("get", "list", "watch")
+    },
+    **{
+        Right(*_DEFINITIONS, "list", EVERYWHERE, f"{plural}.{GROUP}"): list_definition(kind)
+        for kind in (ServedGraph, ServedComponent)
+        for plural in (kind.resource_type.plural,)
+    },
+    Right(GROUP, "dynamopoolrelays", "list"): listing(DynamoPoolRelay),
+    Right(GROUP, "dynamographdeployments", "list"): listing(ServedGraph),
+    Right("apps", "deployments", "list"): listing(Deployment),
+    Right("", "services", "list"): listing(Service),
+    Right("policy", "poddisruptionbudgets", "list"): listing(PodDisruptionBudget),
     Right("", "configmaps", "list"): listing(ConfigMap),
     Right("", "serviceaccounts", "list"): listing(ServiceAccount),
     Right(RBAC, "roles", "list"): listing(Role),
@@ -172,7 +238,7 @@ class Play:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def play(scripted_cluster: LocalCluster) -> AsyncIterator[Play]:
     """Searches that end in every way, and an operator that is stopped and started between."""
-    async with stage(scripted_cluster, is_operated=False) as made:
+    async with stage(scripted_cluster, is_operated=False) as made, graphs_served(made):
         async with operator(made):
             publisher = await succeed_with_open_hardware(made)
             await search(made, "goes-on")
@@ -185,6 +251,7 @@ async def play(scripted_cluster: LocalCluster) -> AsyncIterator[Play]:
             await run_of(made, 4, has_published)
             await eventually(made.runs, lambda runs: len(runs) == 2, timeout=PATIENCE_SECONDS)
             await cancel(made)
+            await relay_beside_a_graph(made)
         account = await Account.of(scripted_cluster, made.operator_user)
         yield Play(made.namespace, account, publisher)
 
@@ -351,6 +418,68 @@ async def cancel(made: Stage) -> None:
     )
     await made.client.delete(DynamoGraphDeploymentRequest, made.key)
     await eventually(made.caused, lambda left: not left, timeout=PATIENCE_SECONDS)
+
+
+@asynccontextmanager
+async def graphs_served(made: Stage) -> AsyncGenerator[None]:
+    """Define the upstream kinds for the length of the block."""
+    definitions = [CustomResourceDefinition.model_validate(crd) for crd in GRAPH_CRDS]
+    for definition in definitions:
+        await made.client.create(definition)
+    try:
+        yield
+    finally:
+        for definition in definitions:
+            await made.client.delete(CustomResourceDefinition, definition.key)
+
+
+async def relay_beside_a_graph(made: Stage) -> None:
+    """Run relays, mend what is changed by hand, and withdraw them with their graph."""
+    key = ObjectKey(made.namespace, "aurora")
+    child = ObjectKey(made.namespace, "aurora-pool-relay")
+    relay = await made.client.create(
+        DynamoPoolRelay.new(key.name, namespace=key.namespace, spec=RELAY_SPEC)
+    )
+    graph = {"components": [{"name": "Decode", "type": "decode"}]}
+    await made.client.create(ServedGraph.new(key.name, namespace=key.namespace, spec=graph))
+    await eventually(lambda: made.client.find(Service, child), timeout=PATIENCE_SECONDS)
+    for kind in (ServiceAccount, Role, RoleBinding, Deployment, Service, PodDisruptionBudget):
+        await strip_and_see_mended(made, kind, child.name)
+    await strip_and_see_mended(made, ConfigMap, f"{child.name}-sources")
+    await bind_another_role(made, relay, child)
+    await made.client.patch(DynamoPoolRelay, key, {"spec": {"replicas": 1}})
+    await eventually(
+        lambda: made.client.find(PodDisruptionBudget, child),
+        lambda budget: budget is None,
+        timeout=PATIENCE_SECONDS,
+    )
+    await made.client.delete(ServedGraph, key)
+    await eventually(
+        lambda: made.client.find(Service, child),
+        lambda service: service is None,
+        timeout=PATIENCE_SECONDS,
+    )
+    await made.client.delete(DynamoPoolRelay, key)
+
+
+async def bind_another_role(made: Stage, relay: DynamoPoolRelay, key: ObjectKey) -> None:
+    """Replace the relay's binding by one of another Role, until it is mended."""
+    found = await made.client.get(RoleBinding, key)
+    await made.client.delete(RoleBinding, key)
+    forged = RoleBinding.new(
+        key.name,
+        namespace=key.namespace,
+        labels=found.labels,
+        roleRef={**found.role_ref, "name": "another"},
+        subjects=found.subjects,
+    )
+    with suppress(AlreadyExistsError):  # the operator may be faster
+        await made.client.create(forged, owner=relay)
+    await eventually(
+        lambda: made.client.find(RoleBinding, key),
+        lambda binding: binding is not None and binding.role_ref == found.role_ref,
+        timeout=PATIENCE_SECONDS,
+    )
 
 
 async def grant(made: Stage, user: str, rights: frozenset[Right]) -> None:

@@ -16,7 +16,7 @@ from dynamo_operator.testing.cluster import Cluster
 from informers.objects import ObjectKey
 from reconcilers import pool_relay
 from reconcilers.pool_relay.graphs import ServedGraph
-from tests.reconcilers.pool_relay.graph_kinds import GRAPH_CRDS
+from tests.graph_kinds import GRAPH_CRDS
 
 pytestmark = pytest.mark.virtual_time
 
