@@ -67,6 +67,7 @@ class RunnerContext:
         changed: told that a status changed.
         clock: times.
         grace_seconds: the Pod's termination grace period.
+        address: the Pod's, for probes.
     """
 
     pod_name: str
@@ -76,6 +77,7 @@ class RunnerContext:
     changed: Callable[[], None]
     clock: Clock
     grace_seconds: float
+    address: str = "127.0.0.1"
 
 
 class ContainerRunner:
@@ -324,7 +326,10 @@ class ContainerRunner:
 
         async def attempt() -> probes.ProbeResult:
             result = await probes.try_probe(
-                probe, self.container, lambda c, t: self._run_inside(process, c, t)
+                probe,
+                self.container,
+                lambda c, t: self._run_inside(process, c, t),
+                host=self._context.address,
             )
             if not result.ok:
                 note = f"{kind.capitalize()} probe failed: {result.message}"

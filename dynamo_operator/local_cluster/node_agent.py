@@ -35,6 +35,7 @@ from dynamo_operator.local_cluster.kubelet_server import (
     ServingCertificate,
 )
 from dynamo_operator.local_cluster.mounts import Machine
+from dynamo_operator.local_cluster.pod_network import PodAddresses, pod_network
 from dynamo_operator.local_cluster.pod_status import Waiting, timestamp
 from dynamo_operator.local_cluster.pod_worker import NodeContext, PodWorker
 from dynamo_operator.local_cluster.volumes import remove_tree
@@ -148,6 +149,7 @@ class NodeAgent:
         self._random = random or system_random()
         self._workers: dict[str, PodWorker] = {}
         self._ended: set[str] = set()  # Pods that are over but still known to the API server
+        self._addresses: PodAddresses
         self._pods_directory = options.state_directory / "pods"
         self._port = 0
         self._registered = asyncio.Event()
@@ -157,6 +159,7 @@ class NodeAgent:
 
         Raises:
             StateDirectoryInUseError: another agent works in the state directory.
+            NoPodNetworkError: agents on this machine have all addresses that there are for Pods.
         """
         with self._state_directory():
             isolation = self._options.isolation
@@ -164,8 +167,10 @@ class NodeAgent:
                 isolation = await probe_isolation(self._pods_directory, self._clock)
                 if isolation is Isolation.NONE:
                     _log.warning("containers are plain processes: no root, no user namespaces")
-            async with self._serving():
-                await self._run(isolation)
+            with pod_network() as network:
+                self._addresses = PodAddresses(network)
+                async with self._serving():
+                    await self._run(isolation)
 
     async def wait_registered(self) -> None:
         """Wait until the Node is there and says that it is ready."""
@@ -202,7 +207,8 @@ class NodeAgent:
             if worker.pod.key == pod.key and uid != pod.uid:
                 worker.delete(0)  # replaced while nobody watched
         if pod.uid not in self._workers:
-            worker = PodWorker(pod, self._pods_directory / pod.uid, context)
+            address = self._addresses.assign(pod)
+            worker = PodWorker(pod, self._pods_directory / pod.uid, context, address)
             self._workers[pod.uid] = worker
             tasks.create_task(self._run_worker(worker))
         self._workers[pod.uid].update(pod)
@@ -221,6 +227,7 @@ class NodeAgent:
             _log.exception("pod worker failed", pod=str(worker.pod.key))
         finally:
             self._workers.pop(worker.uid, None)
+            self._addresses.release(worker.uid)
 
     def _context(self, isolation: Isolation, events: EventRecorder) -> NodeContext:
         variables: dict[str, str] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-_HOST_IP = "127.0.0.1"
+HOST_IP = "127.0.0.1"
 
 
 def timestamp(time: datetime) -> str:
@@ -119,6 +119,7 @@ def compute_status(
     now: datetime,
     failure: PodFailure | None = None,
     is_stopped: bool = False,
+    pod_ip: str = HOST_IP,
 ) -> dict[str, Any]:
     """Compute the status to write.
 
@@ -130,16 +131,17 @@ def compute_status(
         now: for conditions that change.
         failure: set when the Pod failed as a whole.
         is_stopped: whether nothing will be started any more.
+        pod_ip: the Pod's address.
     """
     phase = compute_phase(pod, init, main, is_stopped=is_stopped)
     if failure and not any(isinstance(s.state, Running) for s in (*init, *main)):
         phase = "Failed"
     status: dict[str, Any] = {
         "phase": phase,
-        "hostIP": _HOST_IP,
-        "hostIPs": [{"ip": _HOST_IP}],
-        "podIP": _HOST_IP,
-        "podIPs": [{"ip": _HOST_IP}],
+        "hostIP": HOST_IP,
+        "hostIPs": [{"ip": HOST_IP}],
+        "podIP": pod_ip,
+        "podIPs": [{"ip": pod_ip}],
         "startTime": timestamp(start_time),
         # By name: `kubectl get` shows the state of the first that does not run.
         "containerStatuses": [s.to_dict() for s in sorted(main, key=lambda s: s.name)],

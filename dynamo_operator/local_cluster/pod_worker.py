@@ -94,8 +94,9 @@ class NodeContext:
 class PodWorker:
     """Runs one Pod; `run` returns when the Pod is gone from this node."""
 
-    def __init__(self, pod: Pod, directory: Path, node: NodeContext) -> None:
+    def __init__(self, pod: Pod, directory: Path, node: NodeContext, address: str) -> None:
         self._pod = pod
+        self._address = address
         self._directory = directory
         self._node = node
         self._deleted = asyncio.Event()
@@ -379,6 +380,7 @@ class PodWorker:
             changed=lambda: self._writer.changed(),
             clock=self._node.clock,
             grace_seconds=self._own_grace(),
+            address=self._address,
         )
 
     def _own_grace(self) -> float:
@@ -386,6 +388,9 @@ class PodWorker:
 
     async def _make_launch(self, container: Mapping[str, Any], image: ImageEnvironment) -> Launch:
         pod = self._pod.to_dict()
+        # Its status may not say yet what its containers are to know.
+        addresses = {"podIP": self._address, "podIPs": [{"ip": self._address}]}
+        pod["status"] = {**(pod.get("status") or {}), **addresses}
         base = {
             **image.variables(),
             "HOSTNAME": self._pod.key.name,
@@ -451,6 +456,7 @@ class PodWorker:
             now=self._node.clock.now(),
             failure=self._failure,
             is_stopped=self._stopping.is_set(),
+            pod_ip=self._address,
         )
 
 

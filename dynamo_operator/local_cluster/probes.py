@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_HOST = "127.0.0.1"
 _LONGEST_HEAD = 64 * 1024
 
 # Runs a command inside the container: its exit status, None when the time ran out.
@@ -28,9 +27,19 @@ class UnsupportedProbeError(Exception):
 
 
 async def try_probe(
-    probe: Mapping[str, Any], container: Mapping[str, Any], run_inside: RunInside
+    probe: Mapping[str, Any],
+    container: Mapping[str, Any],
+    run_inside: RunInside,
+    *,
+    host: str = "127.0.0.1",
 ) -> ProbeResult:
     """Try a probe once.
+
+    Args:
+        probe: one of the container's probes.
+        container: whose ports it may name.
+        run_inside: runs commands in the container.
+        host: the Pod's address, for probes that name no other.
 
     Raises:
         UnsupportedProbeError: it is of a kind that this node does not know.
@@ -39,11 +48,15 @@ async def try_probe(
     if action := probe.get("exec"):
         return await _try_exec(list(action["command"]), timeout, run_inside)
     if action := probe.get("httpGet"):
-        return await _bounded(_try_http(action, container), timeout)
+        return await _bounded(_try_http(action, container, host), timeout)
     if action := probe.get("tcpSocket"):
-        return await _bounded(_try_tcp(action, container), timeout)
+        return await _bounded(_try_tcp(action, container, host), timeout)
+    if action := probe.get("grpc"):
+        return await _try_grpc(action, host, timeout)
     kinds = ", ".join(sorted(k for k in probe if isinstance(probe[k], Mapping))) or "none"
-    raise UnsupportedProbeError(f"probe kind {kinds}: this node runs exec, httpGet and tcpSocket")
+    raise UnsupportedProbeError(
+        f"probe kind {kinds}: this node runs exec, grpc, httpGet and tcpSocket"
+    )
 
 
 async def watch_probe(
@@ -90,16 +103,30 @@ async def _bounded(attempt: Awaitable[ProbeResult], timeout: float) -> ProbeResu
         return ProbeResult(False, str(error) or type(error).__name__)
 
 
-async def _try_tcp(action: Mapping[str, Any], container: Mapping[str, Any]) -> ProbeResult:
+async def _try_grpc(action: Mapping[str, Any], host: str, timeout: float) -> ProbeResult:
+    try:
+        from dynamo_operator.local_cluster.grpc_probe import check_health
+    except ImportError as error:
+        message = f"probe kind grpc: {error}; install dynamo-operator[local]"
+        raise UnsupportedProbeError(message) from None
+    problem = await check_health(host, int(action["port"]), action.get("service") or "", timeout)
+    return ProbeResult(not problem, problem)
+
+
+async def _try_tcp(
+    action: Mapping[str, Any], container: Mapping[str, Any], host: str
+) -> ProbeResult:
     port = probe_port(action["port"], container)
-    _, writer = await asyncio.open_connection(action.get("host") or _HOST, port)
+    _, writer = await asyncio.open_connection(action.get("host") or host, port)
     writer.close()
     await writer.wait_closed()
     return ProbeResult(True)
 
 
-async def _try_http(action: Mapping[str, Any], container: Mapping[str, Any]) -> ProbeResult:
-    port, host = probe_port(action["port"], container), action.get("host") or _HOST
+async def _try_http(
+    action: Mapping[str, Any], container: Mapping[str, Any], host: str
+) -> ProbeResult:
+    port, host = probe_port(action["port"], container), action.get("host") or host
     context: ssl.SSLContext | None = None
     if action.get("scheme") == "HTTPS":
         context = ssl.create_default_context()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dynamo_operator.testing.cluster import Cluster
+    from dynamo_operator.testing.endpoints import Endpoint, ready_endpoints
     from dynamo_operator.testing.faults import Answer, Cut, HalfAnswer, Hang, Pause, Point, delay
     from dynamo_operator.testing.fixtures import cluster_fixture
     from dynamo_operator.testing.in_process_transport import InProcessTransport
@@ -21,6 +22,7 @@ __all__ = [
     "Answer",
     "Cluster",
     "Cut",
+    "Endpoint",
     "HalfAnswer",
     "Hang",
     "InProcessTransport",
@@ -31,10 +33,12 @@ __all__ = [
     "cluster_fixture",
     "delay",
     "eventually",
+    "ready_endpoints",
 ]
 
 _MODULES = {
     "cluster": "Cluster",
+    "endpoints": "Endpoint ready_endpoints",
     "faults": "Answer Cut HalfAnswer Hang Pause Point delay",
     "fixtures": "cluster_fixture",
     "in_process_transport": "InProcessTransport",

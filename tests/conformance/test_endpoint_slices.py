@@ -7,6 +7,7 @@ import pytest
 import pytest_asyncio
 
 from dynamo_operator.runtime.builtin_kinds import EndpointSlice, Namespace, Node, Pod, Service
+from dynamo_operator.runtime.client.errors import InvalidError
 from dynamo_operator.testing import Cluster
 from dynamo_operator.testing.control_plane_binaries import (
     ControlPlaneMissingError,
@@ -193,6 +194,33 @@ async def test_slices_go_with_their_service_and_come_again_when_deleted(cluster,
     await cluster.client.delete(Service, made.key)
 
     await cluster.eventually(lambda: slices(cluster, namespace), lambda found: found == [])
+
+
+@pytest.mark.parametrize(
+    ("family", "address", "problem"),
+    [
+        ("IPv4", "127.0.0.5", "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+        ("IPv4", "0.0.0.0", "may not be unspecified (0.0.0.0)"),
+        ("IPv4", "169.254.1.1", "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
+        ("IPv4", "somewhere", "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"),
+        ("IPv4", "2001:db8::1", "must be an IPv4 address"),
+        ("IPv6", "10.1.1.1", "must be an IPv6 address"),
+        ("IPv6", "::1", "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+    ],
+)
+async def test_addresses_that_no_endpoint_can_have_are_refused(
+    cluster, namespace, family, address, problem
+):
+    made = EndpointSlice.new(
+        "s", namespace=namespace, addressType=family, endpoints=[{"addresses": [address]}]
+    )
+
+    with pytest.raises(InvalidError) as refused:
+        await cluster.client.create(made)
+
+    (cause,) = refused.value.details["causes"]
+    assert problem in cause["message"]
+    assert cause["field"].startswith("endpoints[0].addresses")
 
 
 async def test_a_changed_service_changes_its_slices(cluster, namespace):

@@ -236,12 +236,35 @@ def _validate_endpoint_slice(endpoint_slice: Object) -> Errors:
     else:
         yield from supported("addressType", kind_of_address, _ADDRESS_TYPES)
     for position, endpoint in enumerate(endpoint_slice.get("endpoints") or ()):
+        path = f"endpoints[{position}].addresses"
         if not endpoint.get("addresses"):
-            yield required(f"endpoints[{position}].addresses", "must contain at least 1 address")
+            yield required(path, "must contain at least 1 address")
+        elif kind_of_address in ("IPv4", "IPv6"):
+            yield from _endpoint_address_errors(path, endpoint["addresses"], kind_of_address)
     names = [port.get("name") for port in endpoint_slice.get("ports") or ()]
     for position, name in enumerate(names):
         if name in names[:position]:
             yield duplicate(f"ports[{position}].name", name)
+
+
+def _endpoint_address_errors(path: str, addresses: list[str], family: str) -> Errors:
+    for number, text in enumerate(addresses):
+        at = f"{path}[{number}]"
+        try:
+            address = ipaddress.ip_address(text)
+        except ValueError:
+            detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+            yield invalid(at, text, detail)
+            continue
+        if f"IPv{address.version}" != family:
+            yield invalid(path, text, f"must be an {family} address")
+        if address.is_unspecified:
+            yield invalid(at, text, f"may not be unspecified ({text})")
+        if address.is_loopback:
+            yield invalid(at, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
+        if address.is_link_local:
+            detail = "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
+            yield invalid(at, text, detail)
 
 
 def _validate_endpoint_slice_update(new: Object, old: Object) -> Errors:

@@ -184,7 +184,8 @@ async def test_a_pod_runs_to_success(cluster, agent):
     state = state_of(pod)["terminated"]
     assert pod.status["phase"] == "Succeeded"
     assert (state["exitCode"], state["reason"], state["message"]) == (0, "Completed", "hi\n")
-    assert pod.status["podIP"] == pod.status["hostIP"] == "127.0.0.1"
+    assert pod.status["hostIP"] == "127.0.0.1"
+    assert pod.status["podIPs"] == [{"ip": pod.status["podIP"]}]
     assert conditions(pod)["Ready"] == "False"
     assert conditions(pod)["Initialized"] == "True"
 

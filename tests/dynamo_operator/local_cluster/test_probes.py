@@ -78,8 +78,8 @@ async def test_an_exec_probe_wants_status_zero(status, result):
 
 
 async def test_a_kind_that_is_not_known_is_named():
-    with pytest.raises(UnsupportedProbeError, match="probe kind grpc: this node runs exec"):
-        await try_probe({"grpc": {"port": 1}}, {}, nowhere)
+    with pytest.raises(UnsupportedProbeError, match="probe kind udp: this node runs exec"):
+        await try_probe({"udp": {"port": 1}}, {}, nowhere)
 
 
 def test_a_port_may_be_named():
