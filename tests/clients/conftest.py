@@ -22,7 +22,7 @@ MODES = [
     pytest.param("http", id="http"),
     pytest.param("real", id="real", marks=pytest.mark.real),
 ]
-CONTROLLERS: tuple[ControllerName, ...] = ("gc", "jobs", "namespaces")
+CONTROLLERS: tuple[ControllerName, ...] = ("deployments", "gc", "jobs", "namespaces")
 
 
 def cluster_of(mode: Mode, environ: Mapping[str, str]) -> AbstractAsyncContextManager[Cluster]:

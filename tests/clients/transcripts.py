@@ -3,8 +3,8 @@
 A line `$ ARGUMENTS` runs kubectl, `& ARGUMENTS` starts one that goes on until the line `.` ends it;
 what they print follows, and `[exit CODE]` where the code is not 0. After `~` instead of `$` the
 embedded server may say it in other words, as long as the code is the same; after `!` it lacks what
-is asked for, and kubectl fails there. A line `##` comments. What differs from run to run is
-replaced by words in capitals.
+is asked for, and kubectl fails there; after `?` only the code matters, everywhere. A line `##`
+comments. What differs from run to run is replaced by words in capitals.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 TRANSCRIPTS = Path(__file__).with_name("kubectl")
 KUBECTL = shutil.which("kubectl", path=str(Path(sys.executable).parent)) or shutil.which("kubectl")
 
-_MARKS = ("$ ", "~ ", "! ", "& ", "## ")
+_MARKS = ("$ ", "~ ", "! ", "? ", "& ", "## ")
 _SECONDS = 20.0
 _STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"
 _LONG_STAMP = r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"
@@ -37,6 +37,9 @@ _VOLATILE = (
     (r"(?<=\()x\d+ over \w+", "xN over AGE"),
     (r"/tmp/(LIVE|MERGED)-\d+", r"/tmp/\1"),
     (r"kube-api-access-\w{5}", "kube-api-access-XXXXX"),
+    (r"\bweb-[bcdf-hj-np-tv-xz24-9]{6,10}\b", "web-HASH"),
+    (r"(?m)^Waiting for deployment spec update to be observed\.\.\.\n", ""),
+    (r"pod-template-hash=\w+", "pod-template-hash=HASH"),
     (r"debugger-\w{5}", "debugger-XXXXX"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? \+0000( UTC)?", "TIME"),
     (r"Resource Version: +\d+", "Resource Version: VERSION"),
@@ -132,7 +135,7 @@ class Kubectl:
         except TimeoutError:
             process.kill()
             return [f"[no end within {_SECONDS:.0f} s]"]
-        told = list(self._lines(output.decode()))
+        told = [] if line.startswith("? ") else list(self._lines(output.decode()))
         if process.returncode and line != ".":
             told.append(f"[exit {process.returncode}]")
         return told
