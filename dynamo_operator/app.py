@@ -186,13 +186,13 @@ class OperatorSettings(BaseModel):
             and self.webhook_server.certificate_directory is None
         ):
             raise ValueError(
-                "webhooks manual: needs webhook_server.certificate_directory, which holds tls.crt "
-                "and tls.key"
+                "webhooks is manual: webhook_server.certificate_directory must name the directory "
+                "of tls.crt and tls.key"
             )
         if self.webhooks is WebhookMode.AUTO and self.watch_namespaces:
             raise ValueError(
-                "webhooks auto: writes configurations of the whole cluster, which an operator of "
-                "some namespaces may not: must be manual or off beside watch_namespaces"
+                "webhooks is auto, which writes configurations of the whole cluster: must be "
+                "manual or off beside watch_namespaces"
             )
         return self
 

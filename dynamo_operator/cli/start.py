@@ -133,6 +133,8 @@ def _settings(arguments: argparse.Namespace) -> OperatorSettings:
     except ValidationError as error:
         first = error.errors()[0]
         path = tuple(str(part) for part in first["loc"])
+        if not path:  # settings that do not go together
+            raise CliError(f"settings: {_problem(first)}", exit_code=USAGE) from None
         where = f"setting {'.'.join(path)} ({setting_flag(path)}, {setting_variable(path)})"
         raise CliError(f"{where}: {_problem(first)}", exit_code=USAGE) from None
 

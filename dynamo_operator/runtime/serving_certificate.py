@@ -81,12 +81,13 @@ class ServingCertificate:
 
     async def prepare(self) -> None:
         """Read it for the first time."""
-        await asyncio.to_thread(self.load)
+        await self.load()
 
-    def load(self) -> bool:
+    async def load(self) -> bool:
         """Load the files if their content changed; return whether it did."""
         try:
-            changed = self._load()
+            content = await asyncio.to_thread(self._read)
+            changed = self._use(content)
         except OSError:
             self._observer(False)
             raise
@@ -99,7 +100,7 @@ class ServingCertificate:
         while True:
             await asyncio.sleep(self._reload_seconds)
             try:
-                if await asyncio.to_thread(self.load):
+                if await self.load():
                     _log.info("serving certificate reloaded", file=str(self._certificate))
             except OSError as error:  # ssl.SSLError is one
                 _log.warning(
@@ -108,9 +109,12 @@ class ServingCertificate:
                     error=str(error),
                 )
 
-    def _load(self) -> bool:
+    def _read(self) -> tuple[bytes, ...]:
         files = (self._certificate, self._key, *filter(None, (self._client_ca,)))
-        content = tuple(file.read_bytes() for file in files)
+        return tuple(file.read_bytes() for file in files)
+
+    def _use(self, content: tuple[bytes, ...]) -> bool:
+        """Serve with this, in the loop's thread: a handshake must not see half of the change."""
         if content == self._tried:
             return False
         self._tried = content

@@ -211,11 +211,11 @@ async def test_a_new_certificate_is_served_from_the_next_handshake(authority, se
     async with HttpServer("127.0.0.1:0", certificate=certificate) as server:
         before = await served_name(server, authority)
         serve("second.test")
-        changed = certificate.load()
+        changed = await certificate.load()
         after = await served_name(server, authority)
 
     assert (before, changed, after) == ("first.test", True, "second.test")
-    assert certificate.load() is False
+    assert await certificate.load() is False
 
 
 async def test_files_that_change_are_served_within_ten_seconds_and_broken_ones_are_not(
@@ -245,6 +245,34 @@ async def test_files_that_change_are_served_within_ten_seconds_and_broken_ones_a
     assert RELOAD_SECONDS <= 10
 
 
+async def test_no_handshake_fails_while_certificates_change(authority, serve, tmp_path):
+    serve("first.test")
+    certificate = ServingCertificate(tmp_path / "tls.crt", tmp_path / "tls.key")
+    async with HttpServer("127.0.0.1:0", certificate=certificate) as server:
+        pairs = [serve(name) or pair_in(tmp_path) for name in ("a.test", "b.test")]
+        done = asyncio.Event()
+
+        async def shake_hands() -> set[str]:
+            names = set()
+            while not done.is_set():
+                names.add(await served_name(server, authority))
+            return names
+
+        async with asyncio.TaskGroup() as group:
+            clients = [group.create_task(shake_hands()) for _ in range(4)]
+            for number in range(60):
+                for file, content in pairs[number % 2].items():
+                    (tmp_path / file).write_bytes(content)
+                await certificate.load()
+            done.set()
+
+    assert set.union(*(client.result() for client in clients)) >= {"a.test", "b.test"}
+
+
+def pair_in(directory):
+    return {file: (directory / file).read_bytes() for file in ("tls.crt", "tls.key")}
+
+
 async def test_a_connection_outlives_the_certificate_that_it_began_with(authority, serve, tmp_path):
     serve("first.test")
     certificate = ServingCertificate(tmp_path / "tls.crt", tmp_path / "tls.key")
@@ -259,7 +287,7 @@ async def test_a_connection_outlives_the_certificate_that_it_began_with(authorit
         async with session.post(url, ssl=context) as before:
             await before.read()
         serve("second.test")
-        certificate.load()
+        await certificate.load()
         async with session.post(url, ssl=context) as after:
             text = await after.text()
 
@@ -273,6 +301,6 @@ async def test_a_broken_new_pair_keeps_the_old_one(authority, serve, tmp_path):
         other_key = trustme.CA().issue_cert("other.test").private_key_pem
         other_key.write_to_path(tmp_path / "tls.key")
         with pytest.raises(ssl.SSLError):
-            certificate.load()
+            await certificate.load()
 
         assert await served_name(server, authority) == "first.test"

@@ -277,7 +277,7 @@ async def test_readiness_is_a_valid_certificate_served(authority, tmp_path):
         await webhooks.check()
         yesterday = datetime.now(UTC) - timedelta(days=1)
         served_pair(authority, tmp_path, "localhost", not_after=yesterday)
-        certificate.load()
+        await certificate.load()
 
         with pytest.raises(WebhookServerError, match="expired"):
             await webhooks.check()
