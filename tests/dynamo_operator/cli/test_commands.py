@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.abc import MetaPathFinder
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -19,12 +20,12 @@ import pytest
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGraphDeploymentRun
 from dynamo_operator.app import LEASE_NAME
 from dynamo_operator.cli.__main__ import main
-from dynamo_operator.generate.crds import custom_resource_definitions
+from dynamo_operator.generate.crds import custom_resource_definition, custom_resource_definitions
 from dynamo_operator.generate.layout import NAMESPACE
 from dynamo_operator.runtime import LeaderElection
 from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition, Lease, Namespace
 from dynamo_operator.testing.cluster import Cluster
-from informers.objects import ObjectKey
+from informers.objects import ObjectKey, ResourceType
 from tests.reconcilers.search import SPEC
 
 SAMPLES = Path(__file__).parents[3] / "manifests" / "samples"
@@ -85,17 +86,66 @@ async def test_crds_are_applied_to_the_cluster_of_a_kubeconfig():
     assert names == sorted(crd["metadata"]["name"] for crd in custom_resource_definitions())
 
 
-async def test_a_crd_with_other_stored_versions_is_left_as_it_is():
-    foreign = custom_resource_definitions()[0]
-    foreign["spec"]["versions"][0]["name"] = "v1beta1"
+def requests_crd(*versions: str) -> dict[str, Any]:
+    """Somebody else's definition of Requests, the last version stored."""
+    crd = custom_resource_definition(DynamoGraphDeploymentRequest)
+    (ours,) = crd["spec"]["versions"]
+    crd["spec"]["versions"] = [
+        {**ours, "name": name, "storage": name == versions[-1]} for name in versions
+    ]
+    return crd
+
+
+async def apply_to(cluster: Cluster, *flags: str) -> tuple[int, str, str]:
+    return await command("crds", "apply", "--kubeconfig", str(cluster.kubeconfig()), *flags)
+
+
+async def test_a_crd_that_does_not_serve_our_version_is_left_as_it_is():
+    foreign = requests_crd("v1alpha1", "v1beta1")
     async with Cluster.start(mode="http", crds=[foreign]) as cluster:
         before = await cluster.client.list(CustomResourceDefinition)
-        code, _, errors = await command("crds", "apply", "--kubeconfig", str(cluster.kubeconfig()))
+        code, _, errors = await apply_to(cluster)
         after = await cluster.client.list(CustomResourceDefinition)
 
     assert code == 1
-    assert "stored versions v1beta1" in errors
+    assert "serves v1alpha1, v1beta1, not v1beta2; it is left as it is" in errors
+    assert "--take-over" in errors
     assert [crd.resource_version for crd in after] == [crd.resource_version for crd in before]
+
+
+async def test_a_crd_that_serves_our_version_beside_others_is_used_as_it_is():
+    foreign = requests_crd("v1beta1", "v1beta2")
+    name = foreign["metadata"]["name"]
+    async with Cluster.start(mode="http", crds=[foreign]) as cluster:
+        (before,) = await cluster.client.list(CustomResourceDefinition)
+        code, output, _ = await apply_to(cluster)
+        after = await cluster.client.get(CustomResourceDefinition, before.key)
+
+    assert code == 0
+    assert f"{name} left as it is: it serves our version beside others" in output
+    assert after.resource_version == before.resource_version
+
+
+async def test_a_foreign_crd_is_taken_over_only_without_objects():
+    async with Cluster.start(mode="http", crds=[requests_crd("v1beta1")]) as cluster:
+        key = ObjectKey(
+            "", custom_resource_definition(DynamoGraphDeploymentRequest)["metadata"]["name"]
+        )
+        old = ResourceType(
+            "nvidia.com", "v1beta1", "DynamoGraphDeploymentRequest", key.name.split(".")[0]
+        )
+        made = await cluster.client.create({"metadata": {"name": "a"}, "spec": SPEC}, kind=old)
+        refused = await apply_to(cluster, "--take-over")
+        kept = await cluster.client.get(old, ObjectKey("default", "a"))
+        await cluster.client.delete(old, ObjectKey("default", "a"))
+        code, output, _ = await apply_to(cluster, "--take-over")
+        crd = await cluster.client.get(CustomResourceDefinition, key)
+
+    assert refused[0] == 1
+    assert "has objects, e.g. default/a, which would be lost" in refused[2]
+    assert kept["metadata"]["uid"] == made["metadata"]["uid"]
+    assert (code, f"{key.name} applied" in output) == (0, True)
+    assert [version["name"] for version in crd.spec["versions"]] == ["v1beta2"]
 
 
 async def test_the_operator_works_against_a_kubeconfig_and_ends_on_sigterm():
