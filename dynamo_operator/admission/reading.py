@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from dynamo_operator.admission.denials import Denial
+from dynamo_operator.aisimulate.overrides import DEEPEST, OVERRIDES_FIELD, is_too_deep
 from dynamo_operator.aisimulate.violations import dotted, shown
 from dynamo_operator.api.v1beta2 import SearchSpec
+
+_DEEPEST: Final = DEEPEST + len(OVERRIDES_FIELD.split("."))
 
 
 def read_spec(raw: Any) -> SearchSpec:
     """Return the spec that plain JSON holds.
 
     Raises:
-        Denial: values have the wrong type; every one of them is named.
+        Denial: values have the wrong type; every one of them is named. Or it is nested too deep
+            for anything that is to be done with it.
     """
+    if is_too_deep(raw, _DEEPEST):
+        raise Denial("spec", f"is nested deeper than {_DEEPEST} levels")
     try:
         return SearchSpec.model_validate(raw)
     except ValidationError as error:

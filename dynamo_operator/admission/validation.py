@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Any, Final
 
 from dynamo_operator.admission.defaulting import complete
-from dynamo_operator.admission.denials import Denial
 from dynamo_operator.aisimulate.document import dump_document
 from dynamo_operator.aisimulate.input import violations
 from dynamo_operator.aisimulate.lowering import Lowered, lower
@@ -59,16 +58,10 @@ class Findings:
     denials: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def raise_first(self) -> None:
-        """Raise the denials as one Denial, if there is any.
-
-        Raises:
-            Denial: the spec is refused.
-        """
-        if self.denials:
-            first, _, reason = self.denials[0].partition(": ")
-            rest = "".join(f"; {denial}" for denial in self.denials[1:])
-            raise Denial(first, reason + rest)
+    @property
+    def refusal(self) -> str:
+        """The denials as one line; empty when the spec is accepted."""
+        return "; ".join(self.denials)
 
 
 def validate(

@@ -113,8 +113,8 @@ class RequestAdmission:
         with _denying():
             spec = read_spec(request.get("spec"))
         findings = validate(spec, previous=_readable(old), policy=self._policy)
-        if findings.denials:
-            raise _refusal("; ".join(findings.denials), findings.warnings)
+        if findings.refusal:
+            raise _refusal(findings.refusal, findings.warnings)
         return findings.warnings
 
 

@@ -60,6 +60,6 @@ class Completion:
         except Denial as denial:
             raise HardwareUnknownError(str(denial)) from denial
         findings = validate(completion.spec, previous=previous, policy=self._policy)
-        if findings.denials:
-            raise InvalidInputError("; ".join(findings.denials))
+        if findings.refusal:
+            raise InvalidInputError(findings.refusal)
         return CompletedSpec(completion.spec, (*completion.notes, *findings.warnings))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+import sys
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from sys import intern
 from types import MappingProxyType
-from typing import Any, cast, overload
+from typing import Any, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 from pydantic import ValidationError
@@ -19,10 +22,18 @@ from informers.events import WatchEvent, WatchEventType, WatchStatus
 from informers.list_watch import ListPage
 from informers.objects import CachedObject, ObjectKey, OwnerReference, ResourceType
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _LONGEST_WAIT_SECONDS = 300.0
 _MALFORMED = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+_DEEPEST = 10_000
+"""Levels that an API server takes (k8s.io/apimachinery, json); Python's own limit is lower."""
+_STACK_PER_LEVEL = 800
 
 
 class MalformedJsonError(ValueError):
@@ -43,6 +54,37 @@ class Status:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
+@contextmanager
+def _room_for_depth() -> Iterator[None]:
+    """Let calls nest as deep as what an API server takes, as far as the stack suffices."""
+    import resource  # not on every system, and rarely needed
+
+    stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    levels = _DEEPEST if stack == resource.RLIM_INFINITY else stack // _STACK_PER_LEVEL
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + min(_DEEPEST, levels))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _at_any_depth(function: Callable[P, T]) -> Callable[P, T]:
+    """Do again what was too deep: one hostile object must not stop the reading of all others."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except MalformedJsonError as error:
+            if not isinstance(error.__cause__, RecursionError):
+                raise
+        with _room_for_depth():
+            return function(*args, **kwargs)
+
+    return call
+
+
 def encode(value: Any) -> bytes:
     """Return the JSON of plain data; NaN and infinities are refused.
 
@@ -51,10 +93,14 @@ def encode(value: Any) -> bytes:
     """
     try:
         return msgspec.json.encode(value)
+    except RecursionError:
+        with _room_for_depth():
+            return msgspec.json.encode(value)
     except (TypeError, msgspec.MsgspecError) as error:
         raise ValueError(f"cannot be written as JSON: {error}") from error
 
 
+@_at_any_depth
 def decode_json(data: bytes) -> Any:
     """Return plain data.
 
@@ -123,6 +169,7 @@ def decode_status(body: bytes) -> Status | None:
     return _status(wire) if wire.kind == "Status" else None
 
 
+@_at_any_depth
 def decode_list(body: bytes, *, keep_data: bool = True, for_cache: bool = False) -> ListPage:
     """Return one page of a list; the items keep their own copies of their bytes.
 
@@ -143,6 +190,7 @@ def decode_list(body: bytes, *, keep_data: bool = True, for_cache: bool = False)
     return ListPage(items, metadata.resourceVersion or "", metadata.continue_ or "")
 
 
+@_at_any_depth
 def decode_watch_line(
     line: bytes, *, keep_data: bool = True, kinds: Container[str] = ()
 ) -> WatchEvent:
@@ -174,6 +222,7 @@ def decode_watch_line(
         raise MalformedJsonError(f"not a watch event: {error}") from error
 
 
+@_at_any_depth
 def decode_cached(data: bytes) -> CachedObject:
     """Return one object, e.g. the answer to a write, and whole.
 

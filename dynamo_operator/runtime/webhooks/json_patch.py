@@ -60,14 +60,25 @@ def _is_aligned(raw: Any, before: Any, after: Any) -> bool:
 
 
 def is_same_json(one: Any, other: Any) -> bool:
-    """Return whether two values are equal as JSON has it: true is not 1, and 1.0 is."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(is_same_json(one[k], other[k]) for k in one)
-    if _is_list(one) and _is_list(other):
-        return len(one) == len(other) and all(map(is_same_json, one, other))
-    return bool(one == other)
+    """Return whether two values are equal as JSON has it, at any depth: true is not 1, 1.0 is."""
+    pairs = [(one, other)]
+    while pairs:
+        left, right = pairs.pop()
+        if left is right:
+            continue
+        if isinstance(left, bool) or isinstance(right, bool):
+            return False
+        if isinstance(left, Mapping) and isinstance(right, Mapping):
+            if left.keys() != right.keys():
+                return False
+            pairs.extend((left[name], right[name]) for name in left)
+        elif _is_list(left) and _is_list(right):
+            if len(left) != len(right):
+                return False
+            pairs.extend(zip(left, right, strict=True))
+        elif left != right:
+            return False
+    return True
 
 
 def _is_list(value: Any) -> bool:

@@ -1,9 +1,9 @@
+import re
 from typing import Any
 
 import pytest
 
 from dynamo_operator.admission.defaulting import complete
-from dynamo_operator.admission.denials import Denial
 from dynamo_operator.admission.validation import EffectiveInputPolicy, validate
 from dynamo_operator.api.v1beta2 import SearchSpec
 from tests.dynamo_operator.aisimulate.lowering_cases import CASES
@@ -162,9 +162,35 @@ def test_a_large_spec_that_can_be_stored_is_not_denied():
     assert denials({"engine": {"backend_version": "x" * 500_000}}) == []
 
 
-def test_the_findings_become_one_denial():
-    findings = validate(overridden({"optimizer": {"max_trials": 0, "foo": 1}}))
+def test_the_denials_become_one_line():
+    refusal = validate(overridden({"optimizer": {"max_trials": 0, "foo": 1}})).refusal
 
-    with pytest.raises(Denial, match=r"optimizer\.foo.*; effective input optimizer\.max_trials"):
-        findings.raise_first()
-    validate(spec()).raise_first()
+    assert re.search(r"optimizer\.foo.*; effective input optimizer\.max_trials", refusal)
+    assert validate(spec()).refusal == ""
+
+
+def test_of_many_denials_the_first_are_told_and_how_many_more_there_are():
+    found = denials({"optimizer": {f"key-{number}": number for number in range(5000)}})
+
+    assert len(found) == 21
+    assert found[-1] == "effective input: 4980 more of this kind"
+
+
+def test_what_was_never_completed_ratchets_all_the_same():
+    before = SearchSpec.model_validate(
+        {"model": {"name": "m"}, "aisimulate": {"inputOverrides": FAULT}}
+    )
+
+    findings = validate(overridden(FAULT), previous=before)
+
+    assert (len(findings.denials), len(findings.warnings)) == (0, 1)
+
+
+def test_overrides_of_a_hostile_depth_are_denied():
+    deep: Any = 1
+    for _ in range(5000):
+        deep = [deep]
+
+    (denial,) = denials({"router": {"a": deep}})
+
+    assert denial == f"{PREFIX}: is nested deeper than 64 levels"

@@ -1,4 +1,5 @@
 import json
+import sys
 from contextlib import suppress
 
 import pytest
@@ -152,6 +153,27 @@ def test_what_is_no_list_is_said_to_be_none(body):
 def test_what_is_no_watch_event_is_said_to_be_none(line):
     with pytest.raises(codec.MalformedJsonError):
         codec.decode_watch_line(line)
+
+
+def nested(levels):
+    return '{"a":' * levels + "1" + "}" * levels
+
+
+def test_what_is_nested_deeper_than_python_calls_is_read_and_written():
+    """API servers take 10000 levels; such an object must not stop the reading of the others."""
+    deep = '{"metadata":{"name":"deep"},"spec":' + nested(5_000) + "}"
+    plain = '{"metadata":{"name":"plain"}}'
+    limit = sys.getrecursionlimit()
+
+    page = codec.decode_list(b'{"metadata":{},"items":[' + f"{plain},{deep}".encode() + b"]}")
+    event = codec.decode_watch_line(b'{"type":"ADDED","object":' + deep.encode() + b"}")
+    value = codec.decode(Pod.resource_type, deep.encode())
+
+    assert [item.key.name for item in page.items] == ["plain", "deep"]
+    assert event.object is not None
+    assert event.object.key.name == "deep"
+    assert codec.encode(value["spec"]).decode() == nested(5_000)
+    assert sys.getrecursionlimit() == limit
 
 
 def test_deeply_nested_json_is_malformed_rather_than_fatal():
