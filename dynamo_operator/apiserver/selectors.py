@@ -126,7 +126,10 @@ class _LabelParser:
         if token == "!":
             return Requirement(self._word("identifier"), Operator.DOES_NOT_EXIST)
         if token is None or not _is_word(token):
-            raise self._error(f"found '{token or ''}', expected: !, identifier, or 'end of string'")
+            # This one comes before there is a requirement that could not be parsed.
+            raise status.bad_request(
+                f"found '{token or ''}', expected: !, identifier, or 'end of string'"
+            )
         return self._comparison(token)
 
     def _comparison(self, key: str) -> Requirement:
@@ -158,8 +161,9 @@ class _LabelParser:
         return self._word("identifier")
 
     def _values(self) -> frozenset[str]:
-        if self._next() != "(":
-            raise self._error("found no '(' after in or notin, expected: '('")
+        opening = self._next()
+        if opening != "(":
+            raise self._error(f"found '{opening or ''}' expected: '('")
         values: set[str] = set()
         while True:
             token = self._next()

@@ -38,6 +38,7 @@ def scale_of(call: Call, obj: Object) -> Object:
     scale = _scale_paths(call)
     metadata = obj["metadata"]
     shown = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    replicas = _at(obj, scale.spec_replicas)
     scale_status: dict[str, Any] = {"replicas": _at(obj, scale.status_replicas) or 0}
     selector = _at(obj, scale.label_selector) if scale.label_selector else None
     if isinstance(selector, dict):
@@ -48,7 +49,7 @@ def scale_of(call: Call, obj: Object) -> Object:
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {k: metadata[k] for k in shown if k in metadata},
-        "spec": {"replicas": _at(obj, scale.spec_replicas) or 0},
+        "spec": {"replicas": replicas} if replicas else {},
         "status": scale_status,
     }
 

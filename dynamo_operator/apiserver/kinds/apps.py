@@ -160,9 +160,6 @@ def _default_replica_set(replica_set: Object) -> None:
     spec = replica_set.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     _default_template(spec)
-    labels = (spec["template"].get("metadata") or {}).get("labels")
-    if labels and not replica_set["metadata"].get("labels"):
-        replica_set["metadata"]["labels"] = dict(labels)
 
 
 def _default_stateful_set(stateful_set: Object) -> None:

@@ -121,8 +121,10 @@ CRON_JOB: Final = kind(
 def _default_job(job: Object) -> None:
     spec = job.setdefault("spec", {})
     _default_job_spec(spec)
-    labels = (spec["template"].get("metadata") or {}).get("labels")
-    if labels and not job["metadata"].get("labels"):
+    labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+    # Not before the server has added its own, which a Job without labels gets, too.
+    complete = spec.get("manualSelector") or _UID_LABELS[0] in labels
+    if labels and complete and not job["metadata"].get("labels"):
         job["metadata"]["labels"] = dict(labels)
 
 
