@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import inspect
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +32,7 @@ COMMANDS = {
     "planner": "the real AISimulate, installed for local runs",
     "request": "work with DynamoGraphDeploymentRequests",
     "crds": "install our CustomResourceDefinitions",
+    "simulate": "run an operator again and again under faults, on virtual time",
 }
 
 
@@ -44,6 +46,9 @@ def run(words: Sequence[str]) -> int:
     try:
         parsed = _parser(words).parse_args(words)
         debug = parsed.debug
+        if not inspect.iscoroutinefunction(parsed.run):
+            code: int = parsed.run(parsed)
+            return code
         return asyncio.run(_until_signalled(parsed))
     except ModuleNotFoundError as error:
         if debug or error.name not in _LOCAL_MODULES:

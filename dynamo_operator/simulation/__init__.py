@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from dynamo_operator.simulation.end_state import Mask, Reference
     from dynamo_operator.simulation.history import Call, Commit, History
     from dynamo_operator.simulation.invariants import STANDARD, Invariant, Rest
-    from dynamo_operator.simulation.plans import At, Fault, Order, Plan, at
+    from dynamo_operator.simulation.plans import At, Fault, Order, Plan, Recording, at
     from dynamo_operator.simulation.runs import Outcome, Violation, run
     from dynamo_operator.simulation.scenario import Program, Scenario
+    from dynamo_operator.simulation.shrinking import shrink
     from dynamo_operator.simulation.weather import Weather
     from dynamo_operator.simulation.world import World
 
@@ -35,6 +36,7 @@ __all__ = [
     "Outcome",
     "Plan",
     "Program",
+    "Recording",
     "Reference",
     "Rest",
     "Scenario",
@@ -43,15 +45,17 @@ __all__ = [
     "World",
     "at",
     "run",
+    "shrink",
 ]
 
 _MODULES = {
     "end_state": "Mask Reference",
     "history": "Call Commit History",
     "invariants": "STANDARD Invariant Rest",
-    "plans": "At Fault Order Plan at",
+    "plans": "At Fault Order Plan Recording at",
     "runs": "Outcome Violation run",
     "scenario": "Program Scenario",
+    "shrinking": "shrink",
     "weather": "Weather",
     "world": "World",
 }

@@ -181,6 +181,7 @@ class Mark:
 
 OnCommit = Callable[[Commit], None]
 OnCall = Callable[[Call], None]
+OnMark = Callable[[Mark], None]
 
 _calling: ContextVar[Call | None] = ContextVar("calling", default=None)
 
@@ -200,6 +201,7 @@ class History:
         self._occurrences: Counter[tuple[str, str, StorageKey, str, ObjectKey]] = Counter()
         self._on_commit: list[OnCommit] = []
         self._on_call: list[OnCall] = []
+        self._on_mark: list[OnMark] = []
         self._objects: dict[StorageKey, dict[ObjectKey, Object]] = {}
         self._uids: dict[str, tuple[StorageKey, ObjectKey]] = {}
 
@@ -213,12 +215,19 @@ class History:
                 self._uids[stored.value["metadata"].get("uid", "")] = resource, key
         storage.on_commit(self._committed)
 
-    def subscribe(self, on_commit: OnCommit | None = None, on_call: OnCall | None = None) -> None:
-        """Call back after each commit, and after each call was answered or given up."""
+    def subscribe(
+        self,
+        on_commit: OnCommit | None = None,
+        on_call: OnCall | None = None,
+        on_mark: OnMark | None = None,
+    ) -> None:
+        """Call back after each commit, after each call was answered or given up, at each mark."""
         if on_commit is not None:
             self._on_commit.append(on_commit)
         if on_call is not None:
             self._on_call.append(on_call)
+        if on_mark is not None:
+            self._on_mark.append(on_mark)
 
     def called(
         self,
@@ -296,7 +305,10 @@ class History:
 
     def mark(self, what: str, *, actor: str = "world", incarnation: int = 0) -> None:
         """Record that something happened to a process, or to the world."""
-        self.marks.append(Mark(self._clock(), actor, incarnation, what))
+        mark = Mark(self._clock(), actor, incarnation, what)
+        self.marks.append(mark)
+        for callback in self._on_mark:
+            callback(mark)
 
     def objects(self, resource: StorageKey) -> Mapping[ObjectKey, Object]:
         """Return the current objects of a resource; not to be changed."""

@@ -7,7 +7,6 @@ faults is the same run, step by step.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -430,14 +429,17 @@ class Plan(_Data):
         """Return it as JSON, defaults left out."""
         return self.model_dump_json(exclude_defaults=True)
 
-    @classmethod
-    def load(cls, path: Path) -> Plan:
-        """Read a plan from a JSON file.
 
-        Raises:
-            ValueError: it is none; says where.
-        """
-        return cls.model_validate_json(path.read_bytes())
+class Recording(_Data):
+    """A plan, and each step of the run that it made.
+
+    Args:
+        plan: that was run.
+        trail: the steps, a line each.
+    """
+
+    plan: Plan
+    trail: tuple[str, ...] = ()
 
 
 def describe(deed: BaseModel) -> str:

@@ -90,7 +90,7 @@ class Process:
 
     def kill(self) -> None:
         """Let nothing of it run any more: no `finally`, no goodbye to anyone."""
-        if not self.is_dead:
+        if self.is_running:
             self.is_dead = True
             self._history.mark("killed", actor=self.name, incarnation=self.incarnation)
             self.link.drop()

@@ -9,22 +9,25 @@ import json
 import time
 import traceback
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dynamo_operator.simulation.decisions import Schedule
 from dynamo_operator.simulation.end_state import Reference
+from dynamo_operator.simulation.entropy import EntropyGuard
 from dynamo_operator.simulation.history import Call, Commit, History
 from dynamo_operator.simulation.invariants import Invariant, Rest
 from dynamo_operator.simulation.isolation import dispose, isolated
 from dynamo_operator.simulation.loop import SimulationLoop
-from dynamo_operator.simulation.plans import Fault, Plan
+from dynamo_operator.simulation.plans import Fault, Plan, Recording
 from dynamo_operator.simulation.scenario import Scenario
+from dynamo_operator.simulation.story import Step, first_difference, tell, trail
 from dynamo_operator.simulation.world import World
 from dynamo_operator.testing.virtual_time import DeadlockError
 
 CONVERGES = "I1 everything settles"
 LIVES = "I0 no process ends by itself"
 GOES_ON = "I0 the run goes on"
+DETERMINED = "I0 the seed alone decides"
 WORKS = "I0 the workload ends well"
 
 
@@ -63,6 +66,8 @@ class Outcome:
         steps: callbacks that the loop ran.
         virtual_seconds: how long it took for those inside.
         seconds: how long it took.
+        steps_taken: every answered call, commit and mark, in order.
+        diverged: the first step that was another one than in the recording that was played again.
     """
 
     scenario: str
@@ -75,17 +80,31 @@ class Outcome:
     steps: int = 0
     virtual_seconds: float = 0.0
     seconds: float = 0.0
+    steps_taken: list[Step] = field(default_factory=list)
+    diverged: str = ""
 
     @property
     def passed(self) -> bool:
         """Whether everything held."""
         return not self.violations
 
+    def story(self, scenario: Scenario | None = None) -> str:
+        """Return the run told to people, with the command that runs it again.
+
+        Args:
+            scenario: that was run, to be named in the command.
+        """
+        return tell(self, scenario)
+
+    def recording(self) -> Recording:
+        """Return what is needed to play the run again, and to notice if it is another one then."""
+        return Recording(plan=self.plan, trail=trail(self.steps_taken))
+
 
 def run(
     scenario: Scenario,
     *,
-    plan: Plan | None = None,
+    plan: Plan | Recording | None = None,
     seed: int | None = None,
     reference: Reference | None = None,
 ) -> Outcome:
@@ -93,16 +112,22 @@ def run(
 
     Args:
         scenario: what is simulated.
-        plan: what happens beside the ordinary; None: nothing.
+        plan: what happens beside the ordinary; None: nothing. A recording is played again, and
+            where the run differs from it is told in the outcome.
         seed: of everything random, in place of the plan's.
         reference: what the scenario came to without faults, for invariants that compare.
     """
+    recording = plan if isinstance(plan, Recording) else None
+    if isinstance(plan, Recording):
+        plan = plan.plan
     plan = plan or Plan()
     if seed is not None:
         plan = plan.model_copy(update={"seed": seed})
     started = time.perf_counter()
     with isolated():
         outcome = _Run(scenario, plan, plan.schedule(), reference).outcome()
+    if recording is not None:
+        outcome.diverged = first_difference(recording.trail, trail(outcome.steps_taken))
     outcome.seconds = time.perf_counter() - started
     return outcome
 
@@ -124,18 +149,23 @@ class _Run:
         self._invariants: list[Invariant] = [copy.deepcopy(i) for i in scenario.invariants]
         self._violations: list[Violation] = []
         self._trace = hashlib.blake2b(digest_size=16)
+        self._guard = EntropyGuard(self._loop.time)
+        self._steps: list[Step] = []
         self._world: World | None = None
 
     def outcome(self) -> Outcome:
         loop = self._loop
         try:
             asyncio.set_event_loop(None)
-            loop.run_until_complete(self._play())
+            with self._guard.watching():
+                loop.run_until_complete(self._play())
         except DeadlockError as error:
             self._broken(GOES_ON, str(error))
         finally:
             loop.finish()
             dispose(loop)
+        for found in self._guard.found:
+            self._broken(DETERMINED, found)
         world = self._world
         assert world is not None
         return Outcome(
@@ -148,6 +178,7 @@ class _Run:
             trace_hash=self._trace.hexdigest(),
             steps=loop.steps,
             virtual_seconds=loop.time(),
+            steps_taken=self._steps,
         )
 
     def _explicit(self, world: World) -> Plan:
@@ -161,7 +192,7 @@ class _Run:
     async def _play(self) -> None:
         async with World.start(self._scenario, self._plan) as world:
             self._world = world
-            world.history.subscribe(self._committed, self._called)
+            world.history.subscribe(self._committed, self._called, self._steps.append)
             if self._scenario.setup is not None:
                 await self._scenario.setup(world)
             loop = asyncio.get_running_loop()
@@ -218,6 +249,7 @@ class _Run:
     # What is noticed
 
     def _committed(self, commit: Commit) -> None:
+        self._steps.append(commit)
         self._trace.update(
             f"{commit.seconds!r} {commit.actor} {commit.what} {self._loop.steps}".encode()
         )
@@ -227,6 +259,7 @@ class _Run:
             self._note(invariant, invariant.on_commit(commit, history))
 
     def _called(self, call: Call) -> None:
+        self._steps.append(call)
         self._trace.update(f"{call} {call.answered_seconds!r} {self._loop.steps}".encode())
         history = self._history
         for invariant in self._invariants:

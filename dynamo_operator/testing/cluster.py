@@ -94,7 +94,6 @@ class Cluster:
         clock: Clock,
         random: Random,
         stack: AsyncExitStack,
-        directory: Path,
         connect: Connect,
     ) -> None:
         self.clock = clock
@@ -102,7 +101,7 @@ class Cluster:
         self._embedded = embedded
         self._served = served
         self._stack = stack
-        self._directory = directory
+        self._made_directory: Path | None = None
         self._connect = connect
         self._webhooks: InProcessWebhooks | None = None
         self.client = self.client_of("admin", ADMIN_GROUPS)
@@ -142,7 +141,6 @@ class Cluster:
         random = Random(seed)
         controllers = tuple(controllers)
         async with AsyncExitStack() as stack:
-            directory = Path(stack.enter_context(TemporaryDirectory(prefix="cluster-")))
             embedded: ApiServer | None = None
             served: HttpsServer | RealControlPlane | ExistingCluster | None = None
             if mode == "real":
@@ -163,7 +161,6 @@ class Cluster:
                 clock=clock,
                 random=random,
                 stack=stack,
-                directory=directory,
                 connect=connect,
             )
             if embedded is not None:
@@ -290,6 +287,14 @@ class Cluster:
             options["root_ca"] = self._served.ca_certificate.decode()
         made: Runnable = make(client, **options)
         return made
+
+    @property
+    def _directory(self) -> Path:
+        """For kubeconfigs; most clusters never need one."""
+        if self._made_directory is None:
+            made = self._stack.enter_context(TemporaryDirectory(prefix="cluster-"))
+            self._made_directory = Path(made)
+        return self._made_directory
 
     @property
     def _address(self) -> HttpsServer | RealControlPlane | ExistingCluster:
