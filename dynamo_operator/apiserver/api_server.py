@@ -33,6 +33,7 @@ from dynamo_operator.apiserver.messages import (
 from dynamo_operator.apiserver.negotiation import negotiate
 from dynamo_operator.apiserver.openapi import OpenApiDocuments
 from dynamo_operator.apiserver.owner_references import OwnerReferencePermissions
+from dynamo_operator.apiserver.pod_admission import PodAdmission
 from dynamo_operator.apiserver.pod_security import PodSecurity
 from dynamo_operator.apiserver.query import Query
 from dynamo_operator.apiserver.resources import ResourceRegistry
@@ -91,6 +92,7 @@ class ApiServer:
             OwnerReferencePermissions(),
             rbac.EscalationCheck(self._authorizer),
         ]
+        admission.append(PodAdmission())
         if service_accounts:
             admission.append(ServiceAccountAdmission())
         self.webhooks = Webhooks(self._world.new_uid)
@@ -283,7 +285,7 @@ def _status_response(error: status.StatusError) -> Response:
 
 def _finished(request: Request, response: Response, warnings: list[str]) -> Response:
     """Add the warnings, and leave the body out for HEAD."""
-    headers, body = dict(response.headers), response.body
+    headers, body = {"cache-control": "no-cache, private", **response.headers}, response.body
     if warnings:
         quoted = (
             text.replace("\\", "\\\\").replace('"', '\\"') for text in dict.fromkeys(warnings)

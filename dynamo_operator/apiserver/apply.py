@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from dynamo_operator.apiserver import field_sets, managed_fields
 from dynamo_operator.apiserver.field_sets import FieldSet, Path, TypingError
+from dynamo_operator.apiserver.kinds.zero_values import filled
 from dynamo_operator.apiserver.managed_fields import Managed, ManagedEntry
 from dynamo_operator.apiserver.schema import Schema
 from dynamo_operator.apiserver.status import StatusError, apply_conflict, bad_request
@@ -99,17 +100,19 @@ def record_update(
     new: Mapping[str, Any],
     schema: Schema | None,
     writer: Writer,
+    zero: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return `new` (a create, update or patch over `live`) with managedFields kept.
 
-    Managers come from `new` when it names some, else from `live`; `[{}]` forgets all of them.
+    What `zero` has is there in any object of the kind, and nobody's. Managers come from `new` when
+    it names some, else from `live`; `[{}]` forgets all of them.
     """
     if managed_fields.is_reset(new):
         managed: Managed = {}
     else:
         managed = managed_fields.read(new) or managed_fields.read(live)
-    before = _without_managed(dict(live or _nothing(new)))
-    after = _without_managed(dict(new))
+    before = filled(_without_managed(dict(live or _nothing(new))), zero)
+    after = filled(_without_managed(dict(new)), zero)
     difference = field_sets.compare(before, after, schema)
     changed = _owned(difference.added | difference.modified, writer)
     removed = _owned(difference.removed, writer)

@@ -9,6 +9,8 @@ from typing import Any
 
 from dynamo_operator.apiserver import paths
 from dynamo_operator.apiserver.builtin_schemas import builtin_schema, kind_rules
+from dynamo_operator.apiserver.kinds.rules import nothing
+from dynamo_operator.apiserver.kinds.zero_values import filled, zero_value
 from dynamo_operator.apiserver.resources import Column, Object
 from dynamo_operator.apiserver.schema import (
     Schema,
@@ -28,6 +30,8 @@ class BuiltinStrategy:
     def __init__(self, group: str, kind: str) -> None:
         self._name = (group, kind)
         self._rules = rules = kind_rules(group, kind)
+        self.zero_value: Mapping[str, Any] = zero_value(group, kind)
+        self.completes_new = rules.has_status or rules.created is not nothing
         self.columns: Sequence[Column] = rules.columns
         self.has_generation = rules.has_generation
 
@@ -72,7 +76,7 @@ class BuiltinStrategy:
         self._rules.default(result)
         self._rules.created(result)
         self._rules.default(result)
-        return result
+        return self._with_zero_status(result)
 
     def prepare_update(self, new: Object, old: Object, subresource: str) -> Object:
         """Prune and default, and keep what this subresource does not write.
@@ -87,7 +91,7 @@ class BuiltinStrategy:
             kept = {k: v for k, v in old.items() if k not in ("metadata", "status")}
             kept |= {"metadata": result["metadata"], "status": result.get("status") or {}}
             written: Object = prune(kept, self._root)
-            return written
+            return self._with_zero_status(written)
         if self._rules.has_status:
             result["status"] = prune(old.get("status") or {}, self._root.child("status"))
         if not subresource:
@@ -127,6 +131,10 @@ class BuiltinStrategy:
         return any(
             not same(_at(new, field), _at(old, field)) for field in self._rules.generation_fields
         )
+
+    def _with_zero_status(self, obj: Object) -> Object:
+        zero = self.zero_value.get("status")
+        return {**obj, "status": filled(obj.get("status") or {}, zero)} if zero else obj
 
     def _decoded(self, obj: Object) -> Object:
         result: Object = prune(obj, self._root)

@@ -62,6 +62,8 @@ class CustomResourceStrategy:
     """
 
     has_generation = True
+    zero_value: Mapping[str, Any] = {}
+    completes_new = False
 
     def __init__(
         self,

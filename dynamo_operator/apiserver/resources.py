@@ -41,6 +41,14 @@ class Strategy(Protocol):
     def columns(self) -> Sequence[Column]:
         """Columns after Name, without Age unless declared; empty for the default Name and Age."""
 
+    @property
+    def zero_value(self) -> Mapping[str, Any]:
+        """What any object of the kind shows, though nobody set it; see `kinds.zero_values`."""
+
+    @property
+    def completes_new(self) -> bool:
+        """Whether `prepare_create` sets more than defaults."""
+
     def unknown_fields(self, obj: Object) -> list[str]:
         """Paths that pruning would drop, for fieldValidation."""
 

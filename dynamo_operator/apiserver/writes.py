@@ -120,7 +120,8 @@ class Writes:
             raise status.StatusError(
                 500, "", "resourceVersion should not be set on objects to be created"
             )
-        sent = obj
+        # What cannot be decoded is refused before anybody is asked about it.
+        sent = resource.strategy.decoded(obj) if resource.strategy.completes_new else obj
         call.object_name = obj["metadata"].get("name", "")
         admitted = self._admit(call, sent, None)
         obj = named(call, admitted)
@@ -139,8 +140,10 @@ class Writes:
             raise status.already_exists(resource.group, resource.plural, name)
         if not applied:
             written = obj
-            if admitted is not sent:
-                written = resource.strategy.prepare_create(with_metadata(sent, **metadata))
+            if admitted is not sent or resource.strategy.completes_new:
+                written = with_metadata(sent, **metadata)
+                if not resource.strategy.completes_new:
+                    written = resource.strategy.decoded(written)
             obj = _with_managers(call, obj, written, None)
         kept = resource.kept(obj)
         if call.dry_run:
@@ -307,8 +310,9 @@ def finished(obj: Object) -> bool:
 
 def _with_managers(call: Call, new: Object, written: Object, old: Object | None) -> Object:
     """Return `new` with its managers; they own what was written, not what admission made of it."""
-    schema = call.resource.strategy.schema
-    written = apply.record_update(old, written, schema, _writer(call))
+    strategy = call.resource.strategy
+    zero = strategy.zero_value
+    written = apply.record_update(old, written, strategy.schema, _writer(call), zero)
     return with_metadata(new, managedFields=written["metadata"].get("managedFields"))
 
 

@@ -8,45 +8,73 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.testing import Cluster
 from tests.conformance.cases import DOMAINS, at_once, cases_of
+from tests.conformance.known_differences import Reasons
 from tests.conformance.playing import Player, transport_of
 from tests.conformance.recording import Answers, recorded
 from tests.conformance.requests import Case
 
 
 async def compare(domains: Sequence[str]) -> None:
-    """Print how an embedded server's answers differ from the recorded ones."""
-    async with Cluster.start(crds=custom_resource_definitions()) as cluster:
+    """Print how an embedded server's answers differ from the recorded ones, the known ones too."""
+    async with Cluster.start(mode="http", crds=custom_resource_definitions()) as cluster:
         player = Player(transport_of(cluster.client))
         for domain in domains:
             told = await player.play(cases_of(domain), at_once=at_once(domain))
             known = recorded(domain)
-            lines = [
-                line
+            found = [
+                one
                 for case in cases_of(domain)
-                for line in differences(case, told[case.name], known)
+                for one in differences(case, told[case.name], known)
             ]
-            print(*lines, f"{domain}: {len(lines)} differences", sep="\n")  # noqa: T201 - a program
+            for one in found:
+                print(one)  # noqa: T201 - a program
+            print(f"{domain}: {len(found)} requests are answered otherwise")  # noqa: T201
 
 
-def differences(case: Case, told: list[Any], known: Answers) -> Iterator[str]:
-    """Yield a line for each field of the case's answers that differs."""
-    expected = known.get(case.name)
-    if expected is None:
-        yield f"{case.name}: is not recorded"
-        return
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One request that is not answered as it was recorded; `fields` are path, wanted and got."""
+
+    case: str
+    number: int
+    line: str
+    fields: tuple[tuple[str, Any, Any], ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.case}: {self.number}. {self.line}"]
+        for path, wanted, got in self.fields:
+            lines += [f"  {path}", f"    the real server: {wanted}", f"    this server:     {got}"]
+        return "\n".join(lines)
+
+
+def differences(case: Case, told: list[Any], known: Answers) -> Iterator[Difference]:
+    """Yield each request of a case whose answer differs from the recorded one."""
+    expected = known.get(case.name, [])
     for number, (request, got) in enumerate(zip(case.requests, told, strict=True)):
-        want = expected[number] if number < len(expected) else None
-        for path, wanted, given in differing(want, got):
-            yield (
-                f"{case.name}: {number + 1}. {request.line}: {path}:\n"
-                f"    the real server: {wanted}\n    this server:     {given}"
-            )
+        want = expected[number] if number < len(expected) else "(not recorded)"
+        fields = tuple(differing(want, got))
+        if fields:
+            yield Difference(case.name, number + 1, request.line, fields)
+
+
+def unexplained(found: Iterable[Difference], reasons: Reasons) -> Iterator[str]:
+    """Yield what differs and is not known to, and what is known to differ and does not."""
+    left = {(case, number) for case, numbers in reasons.items() for number in numbers}
+    for one in found:
+        key = (one.case, str(one.number))
+        if key in left:
+            left.discard(key)
+        else:
+            yield str(one)
+    for case, number in sorted(left):
+        yield f"{case}: {number}. is answered as it should be: take it off known_differences.json"
 
 
 def differing(want: Any, got: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

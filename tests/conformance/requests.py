@@ -18,7 +18,8 @@ own namespace, or with a slash for a path as it stands. The verbs are those of H
 The header Accept may be one of `table`, `metadata`, `metadata-list`, `yaml` and `protobuf`; who
 asks is said by Impersonate-User and Impersonate-Group.
 
-A body `{...}` gets apiVersion and kind, which `={...}` (the body as it stands) does not;
+A body `{...}` gets apiVersion and kind, and that of an APPLY the name in the path, which `={...}`
+(the body as it stands) does not;
 `+{...}` is the object that the case's latest answer held, changed by this merge patch, and
 `"..."` is text as it stands. `$ns` is the case's namespace, `$2.metadata.uid` a value out of the
 second answer, `$.metadata.uid` one out of the latest object. `# ...` is a comment.
@@ -145,7 +146,8 @@ def request(line: str) -> Request:
     if accept := headers.get("Accept"):
         headers["Accept"] = _REPRESENTATIONS.get(accept, accept)
     events = int(headers.pop("Events", 0)) if verb == "WATCH" else None
-    body, change = _body(body_text or "", method, content_type, identity)
+    name = short.split("/")[1] if "/" in short[1:] else ""
+    body, change = _body(body_text or "", method, content_type, identity, name)
     if body is not None and content_type:
         headers = {"Content-Type": content_type, **headers}
     query = [_pair(each) for each in query_text.split("&") if each]
@@ -219,7 +221,9 @@ def _pair(text: str) -> tuple[str, str]:
     return unquote_plus(key), unquote_plus(value)
 
 
-def _body(text: str, method: str, content_type: str, identity: dict[str, str]) -> tuple[Json, bool]:
+def _body(
+    text: str, method: str, content_type: str, identity: dict[str, str], name: str
+) -> tuple[Json, bool]:
     if not text:
         return None, False
     if text[0] == "+":
@@ -232,6 +236,9 @@ def _body(text: str, method: str, content_type: str, identity: dict[str, str]) -
             body = {"apiVersion": "v1", "kind": "DeleteOptions", **body}
         elif content_type in {JSON, APPLY}:
             body = {**identity, **body}
+        metadata = body.get("metadata", {})
+        if content_type == APPLY and isinstance(metadata, dict):
+            body["metadata"] = {"name": name, **metadata}
     return body, False
 
 
@@ -259,7 +266,9 @@ def _resources() -> dict[str, tuple[str, bool, dict[str, str]]]:
 
 def _identity_at(path: str) -> dict[str, str]:
     """Return apiVersion and kind of a built-in resource's whole path."""
-    parts = path.split("/")[1:]
+    parts = path.partition("?")[0].split("/")[1:]
+    if len(parts) < 3:
+        return {}
     version, rest = (
         (parts[1], parts[2:]) if parts[0] == "api" else ("/".join(parts[1:3]), parts[3:])
     )

@@ -11,7 +11,6 @@ from dynamo_operator.apiserver.resources import Object
 _CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 _DEFAULT_MODE: Final = 0o644
 _TOKEN_SECONDS: Final = 3600
-_UNREACHABLE_SECONDS: Final = 300
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
@@ -52,24 +51,8 @@ def default_pod(pod: Object) -> None:
 
 
 def created_pod(pod: Object) -> None:
-    """Set what the server sets on a new Pod: its service account, tolerations, status."""
+    """Set what the server sets on a new Pod."""
     spec = pod.setdefault("spec", {})
-    if not spec.get("serviceAccount"):
-        spec.setdefault("serviceAccountName", "default")
-    if not spec.get("priorityClassName"):
-        spec["priority"] = 0
-        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    tolerations = spec.setdefault("tolerations", [])
-    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
-        if not any(_tolerates(toleration, key) for toleration in tolerations):
-            tolerations.append(
-                {
-                    "key": key,
-                    "operator": "Exists",
-                    "effect": "NoExecute",
-                    "tolerationSeconds": _UNREACHABLE_SECONDS,
-                }
-            )
     pod["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
 
 
@@ -171,12 +154,6 @@ def _requests_from_limits(container: dict[str, Any]) -> None:
     resources = container.get("resources") or {}
     if resources.get("limits"):
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
-
-
-def _tolerates(toleration: dict[str, Any], key: str) -> bool:
-    if toleration.get("effect") not in (None, "", "NoExecute"):
-        return False
-    return toleration.get("key", "") in ("", key)
 
 
 def _is_guaranteed(resources: dict[str, Any]) -> bool:

@@ -18,7 +18,7 @@ ValidateChange = Callable[[Object, Object], Errors]
 _NO_SELECTABLE: Final[Mapping[str, str]] = {}
 
 
-def _nothing(obj: Object) -> None:
+def nothing(obj: Object) -> None:
     """Default nothing."""
 
 
@@ -79,8 +79,8 @@ class KindRules:
     has_generation: bool = False
     generation_fields: tuple[str, ...] = ("spec",)
     unknown: Callable[[Object], Iterable[str]] = field(default=lambda obj: ())
-    created: Default = _nothing
-    default: Default = _nothing
+    created: Default = nothing
+    default: Default = nothing
     carry: Callable[[Object, Object], None] = _carry_nothing
     validate: Validate = _accept
     validate_new: Validate = _accept
