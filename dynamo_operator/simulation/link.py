@@ -14,15 +14,27 @@ from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse, HttpS
 from dynamo_operator.simulation.answers import WholeAnswer, refused
 from dynamo_operator.simulation.fault_table import Due
 from dynamo_operator.simulation.history import Call
-from dynamo_operator.simulation.plans import Deed, Delay, Fail, Garble, Hang, Lose, note
+from dynamo_operator.simulation.plans import (
+    Cut,
+    Deed,
+    Delay,
+    Drop,
+    Duplicate,
+    Fail,
+    Garble,
+    Hang,
+    Lose,
+    Stall,
+    note,
+)
 from dynamo_operator.simulation.views import View
 from dynamo_operator.simulation.watches import Watch
 
 if TYPE_CHECKING:
     from dynamo_operator.simulation.network import Network
 
-CALL_DEEDS = (Fail, Lose, Delay, Hang, Garble)
-"""What happens to the call itself, not to a process or the world."""
+CALL_DEEDS = (Fail, Lose, Delay, Hang, Garble, Cut, Drop, Duplicate, Stall)
+"""What happens to the call or its events, not to a process or the world."""
 
 _OPEN_TIMEOUT_SECONDS = 30.0
 

@@ -23,6 +23,8 @@ from dynamo_operator.simulation.history import Call
 from dynamo_operator.simulation.plans import Cut, Deed, Delay, Drop, Duplicate, Stall, note
 from dynamo_operator.simulation.views import View
 
+_EVENT_DEEDS = (Cut, Drop, Duplicate, Delay, Stall)
+
 
 class Path(Protocol):
     """What a watch has to know of the connection that it is on."""
@@ -125,7 +127,8 @@ class Watch:
             await self._path.happen(deeds, self.call)
         copies = 1
         for deed in deeds:
-            note(self.call, deed)
+            if isinstance(deed, _EVENT_DEEDS):
+                note(self.call, deed)
             match deed:
                 case Cut():
                     yield self._cut(deed, line)
