@@ -20,6 +20,7 @@ from dynamo_operator.local_cluster.endpoint_slices import EndpointSlices
 from dynamo_operator.local_cluster.garbage_collector import GarbageCollector
 from dynamo_operator.local_cluster.job_controller import JobController
 from dynamo_operator.local_cluster.namespaces import Namespaces
+from dynamo_operator.local_cluster.node_lifecycle import NodeLifecycle
 from dynamo_operator.local_cluster.scheduler import Scheduler
 from dynamo_operator.runtime.client import Client, ClientConfig
 from dynamo_operator.runtime.manager import Manager
@@ -103,6 +104,7 @@ class EmbeddedControlPlane:
             JobController(client),
             DeploymentController(client),
             EndpointSlices(client),
+            NodeLifecycle(client),
             Scheduler(client),
         ):
             manager.add(runnable)

@@ -90,20 +90,21 @@ def _is_ready(node: Node) -> bool:
 
 def _tolerates_unschedulable(pod: Pod) -> bool:
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-    return any(_tolerates(t, taint) for t in pod.spec.get("tolerations") or ())
+    return any(tolerates(t, taint) for t in pod.spec.get("tolerations") or ())
 
 
 def _untolerated(pod: Pod, node: Node) -> Mapping[str, Any] | None:
     tolerations = pod.spec.get("tolerations") or ()
     for taint in node.spec.get("taints") or ():
         hard = taint.get("effect") in _HARD_EFFECTS
-        if hard and not any(_tolerates(toleration, taint) for toleration in tolerations):
+        if hard and not any(tolerates(toleration, taint) for toleration in tolerations):
             found: Mapping[str, Any] = taint
             return found
     return None
 
 
-def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    """Whether a Pod with that toleration may be on a node with that taint."""
     if toleration.get("effect") not in (None, "", taint.get("effect")):
         return False
     key = toleration.get("key", "")

@@ -39,7 +39,9 @@ from dynamo_operator.testing.virtual_time import VirtualClock, VirtualTimeLoop
 from informers.clock import Clock, Random, SystemClock
 
 Mode = Literal["in_process", "http", "real"]
-ControllerName = Literal["deployments", "endpoint_slices", "gc", "jobs", "namespaces", "scheduler"]
+ControllerName = Literal[
+    "deployments", "endpoint_slices", "gc", "jobs", "namespaces", "nodes", "scheduler"
+]
 
 ADMIN_GROUPS = ("system:masters",)
 
@@ -49,6 +51,7 @@ _CONTROLLERS: dict[ControllerName, tuple[str, str]] = {
     "gc": ("garbage_collector", "GarbageCollector"),
     "jobs": ("job_controller", "JobController"),
     "namespaces": ("namespaces", "Namespaces"),
+    "nodes": ("node_lifecycle", "NodeLifecycle"),
     "scheduler": ("scheduler", "Scheduler"),
 }
 _REAL_CONTROLLERS: dict[ControllerName, tuple[str, ...]] = {
@@ -61,6 +64,7 @@ _REAL_CONTROLLERS: dict[ControllerName, tuple[str, ...]] = {
         "root-ca-certificate-publisher-controller",
         "serviceaccount-controller",
     ),
+    "nodes": ("node-lifecycle-controller", "taint-eviction-controller"),
     "scheduler": (),  # a program of its own
 }
 

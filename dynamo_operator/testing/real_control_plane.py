@@ -38,6 +38,7 @@ _CLUSTER_CONTROLLERS = (
     "replicaset-controller",
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",
+    "taint-eviction-controller",
     "ttl-after-finished-controller",
 )
 _AUDIT_MEGABYTES = 1_000_000  # one file, however long it gets

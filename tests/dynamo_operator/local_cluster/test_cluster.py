@@ -19,11 +19,23 @@ from dynamo_operator.local_cluster.cluster import (
     remove_abandoned,
 )
 from dynamo_operator.local_cluster.control_plane import PortInUseError
+from dynamo_operator.local_cluster.grpc_probe import check_health
 from dynamo_operator.local_cluster.images import ImageEnvironment, ImageMap
-from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job, Namespace, Node, Pod, Secret
+from dynamo_operator.runtime.builtin_kinds import (
+    ConfigMap,
+    Deployment,
+    Job,
+    Namespace,
+    Node,
+    Pod,
+    Secret,
+    Service,
+)
+from dynamo_operator.testing.endpoints import ready_endpoints
 from dynamo_operator.testing.polling import eventually
 from informers.objects import ObjectKey
 from tests.control_planes import CONTROL_PLANES, control_plane
+from tests.dynamo_operator.local_cluster.workloads import PORT, serving
 
 pytestmark = [pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
 
@@ -170,3 +182,29 @@ async def test_what_killed_clusters_left_is_removed_and_nothing_else(tmp_path: P
         left = sorted(os.listdir(tmp_path))
 
     assert left == ["lab-running", "lab-starting", "other"]
+
+
+async def test_replicas_with_one_fixed_port_are_found_through_their_service(
+    cluster: LocalCluster, namespace: str
+) -> None:
+    client = cluster.client
+    ports = [{"name": "grpc", "port": PORT, "targetPort": "grpc"}]
+    spec = {"selector": {"app": "web"}, "ports": ports}
+    service = await client.create(Service.new("web", namespace=namespace, spec=spec))
+    made = await client.create(serving("/nowhere", namespace))
+
+    found = await eventually(
+        lambda: ready_endpoints(client, service.key, "grpc"),
+        lambda each: len(each) == 2,
+        timeout=SECONDS,
+    )
+
+    assert len({endpoint.address for endpoint in found}) == 2
+    for endpoint in found:
+        assert await check_health(endpoint.address, endpoint.port, "", 5) == ""
+    await client.delete(Deployment, made.key, propagation="Foreground")
+    await eventually(
+        lambda: ready_endpoints(client, service.key, "grpc"),
+        lambda each: each == [],
+        timeout=SECONDS,
+    )

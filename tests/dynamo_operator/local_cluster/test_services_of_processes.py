@@ -1,7 +1,6 @@
 """Pods that serve: each with its own address, probed over gRPC, found through its Service."""
 
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -11,13 +10,11 @@ from dynamo_operator.local_cluster.node_agent import NodeAgent, NodeOptions
 from dynamo_operator.runtime.builtin_kinds import Deployment, Event, Pod, Service
 from dynamo_operator.testing import Cluster, ready_endpoints
 from informers.objects import ObjectKey
-from tests.dynamo_operator.local_cluster.workloads import deployment, rolling
+from tests.dynamo_operator.local_cluster.workloads import PORT, serving
 
 pytestmark = pytest.mark.node
 
-SERVER = Path(__file__).with_name("health_server.py").read_text(encoding="utf-8")
 SERVICE = ObjectKey("default", "web")
-PORT = 5561
 
 
 @pytest.fixture
@@ -32,28 +29,6 @@ async def cluster(tmp_path):
         cluster.manager(NodeAgent(cluster.client, options)),
     ):
         yield cluster
-
-
-def serving(ready_file):
-    """A Deployment of gRPC servers, each on the same port of its Pod's address."""
-    probe = {"grpc": {"port": PORT, "service": ""}, "periodSeconds": 1}
-    address = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-    made = deployment(replicas=2, strategy=rolling(1, 0))
-    made.spec["template"]["spec"] = {
-        "terminationGracePeriodSeconds": 2,
-        "containers": [
-            {
-                "name": "main",
-                "image": "lab:1",
-                "command": ["python", "-c", SERVER, f"$(POD_IP):{PORT}", str(ready_file)],
-                "env": [address],
-                "ports": [{"name": "grpc", "containerPort": PORT}],
-                "startupProbe": {**probe, "failureThreshold": 60},
-                "readinessProbe": probe,
-            }
-        ],
-    }
-    return made
 
 
 async def serve(cluster):

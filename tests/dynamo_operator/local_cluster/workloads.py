@@ -1,9 +1,14 @@
 """Deployments for tests, and a kubelet's words about their Pods."""
 
+from pathlib import Path
+
 from dynamo_operator.runtime.builtin_kinds import Deployment, Pod, ReplicaSet
 from informers.objects import controller_ref
 
 LABELS = {"app": "web"}
+PORT = 5561
+
+_SERVER = Path(__file__).with_name("health_server.py").read_text(encoding="utf-8")
 
 
 def deployment(name="web", namespace="default", *, image="lab:1", labels=None, **spec):
@@ -41,6 +46,28 @@ def is_complete(found):
     return status.get("observedGeneration") == found.metadata.generation and all(
         status.get(name, 0) == wanted for name in counts
     )
+
+
+def serving(ready_file, namespace="default"):
+    """A Deployment of gRPC servers, each on the same port of its Pod's address."""
+    probe = {"grpc": {"port": PORT, "service": ""}, "periodSeconds": 1}
+    address = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    made = deployment(namespace=namespace, replicas=2, strategy=rolling(1, 0))
+    made.spec["template"]["spec"] = {
+        "terminationGracePeriodSeconds": 2,
+        "containers": [
+            {
+                "name": "main",
+                "image": "lab:1",
+                "command": ["python", "-c", _SERVER, f"$(POD_IP):{PORT}", str(ready_file)],
+                "env": [address],
+                "ports": [{"name": "grpc", "containerPort": PORT}],
+                "startupProbe": {**probe, "failureThreshold": 60},
+                "readinessProbe": probe,
+            }
+        ],
+    }
+    return made
 
 
 class Kubelet:
