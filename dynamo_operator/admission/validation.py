@@ -161,6 +161,7 @@ def _size_denials(spec: SearchSpec, lowered: Lowered) -> Iterator[str]:
             f"spec: its Run would take {run + _RUN_RESERVE} bytes, more than the {OBJECT_LIMIT} "
             f"that an object may have: shorten {OVERRIDES_FIELD}"
         )
+        return
     if _longest_dump(lowered.document) + _CONFIG_MAP_RESERVE <= CONFIG_MAP_LIMIT:
         return
     config_map = len(dump_document(lowered.document).encode())

@@ -44,7 +44,7 @@ Fetch = Callable[[str], Awaitable[str]]
 
 
 class GpuDiscovery:
-    """Finds the cluster's GPUs; successes are kept for a minute.
+    """Finds the cluster's GPUs; successes are kept for a minute, and all who ask share one look.
 
     Args:
         reader: lists Nodes, and Pods of all namespaces.
@@ -66,6 +66,7 @@ class GpuDiscovery:
         self._clock = clock
         self._endpoint = endpoint
         self._known: tuple[float, Survey] | None = None
+        self._looking: asyncio.Future[Survey | None] | None = None
 
     async def discover(self, *, sku: str | None = None) -> GpuInventory:
         """Return the GPUs to search on.
@@ -87,8 +88,28 @@ class GpuDiscovery:
         return topology(await self._survey())
 
     async def _survey(self) -> Survey:
-        if self._known is not None and self._clock.monotonic() - self._known[0] < CACHE_SECONDS:
-            return self._known[1]
+        """Return what is known, or look: once, however many ask meanwhile."""
+        while True:
+            if self._known is not None and self._clock.monotonic() - self._known[0] < CACHE_SECONDS:
+                return self._known[1]
+            if self._looking is None:
+                return await self._look_for_all()
+            # Nothing came of it if whoever looked was cancelled: look again then.
+            if (found := await asyncio.shield(self._looking)) is not None:
+                return found
+
+    async def _look_for_all(self) -> Survey:
+        """Look, and tell those who wait for it."""
+        self._looking = looking = asyncio.get_running_loop().create_future()
+        found: Survey | None = None
+        try:
+            found = await self._look()
+            return found
+        finally:
+            self._looking = None
+            looking.set_result(found)
+
+    async def _look(self) -> Survey:
         async with asyncio.TaskGroup() as group:
             metrics = group.create_task(_in_time(self._survey_metrics(), "DCGM exporters"))
             labels = group.create_task(_in_time(self._survey_labels(), "node labels"))

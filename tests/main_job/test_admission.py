@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest
+from dynamo_operator.admission.defaulting import complete_discovering
+from dynamo_operator.admission.denials import Denial
+from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, SearchSpec
 from dynamo_operator.app import WEBHOOK_SECRET
 from dynamo_operator.cli.local import GPU_LABELS, grant_operator
 from dynamo_operator.generate.crds import (
@@ -22,12 +24,15 @@ from dynamo_operator.generate.crds import (
     custom_resource_definitions,
 )
 from dynamo_operator.generate.layout import NAMESPACE
+from dynamo_operator.hardware.discovery import GpuDiscovery
 from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition, Node, Secret
-from dynamo_operator.runtime.client import PatchType
+from dynamo_operator.runtime.client import PatchType, UncachedReader
 from dynamo_operator.runtime.client.errors import InvalidError, NotFoundError, ServerError
+from dynamo_operator.runtime.client.transport import fetch_text
 from dynamo_operator.testing.cluster import Cluster
 from dynamo_operator.testing.control_plane_binaries import ControlPlaneMissingError
 from dynamo_operator.testing.polling import eventually
+from informers.clock import SystemClock
 from informers.objects import ObjectKey, ResourceType
 from tests.main_job.manifests import KEY, KIND, SPEC, UNITS, manifest, overrides
 from tests.main_job.shell import KUBECTL, Shell
@@ -197,6 +202,45 @@ async def test_hardware_that_cannot_be_found_is_named_alone(operated: Operated):
     )
     assert "found NVIDIA-H200; set it" in told
     assert "spec.hardware.gpu.sku" not in told
+
+
+@pytest.mark.parametrize(
+    ("gpu", "missing"),
+    [
+        ({"sku": "h200_sxm"}, "spec.hardware.gpu.budget"),
+        ({"budget": 8}, "spec.hardware.gpu.sku"),
+        ({}, "spec.hardware.gpu.sku and spec.hardware.gpu.budget"),
+        (None, "spec.hardware.gpu.sku and spec.hardware.gpu.budget"),
+    ],
+    ids=["only a sku", "only a budget", "an empty gpu", "nothing"],
+)
+async def test_who_may_not_look_for_gpus_says_so_and_what_to_do(
+    operated: Operated, gpu: Any, missing: str
+):
+    user = "system:serviceaccount:lab:restricted"
+    assert isinstance(operated.cluster, Cluster)
+    reader = UncachedReader(operated.cluster.client_of(user))
+    discovery = GpuDiscovery(reader, fetch=fetch_text, clock=SystemClock())
+    spec = {**MODEL_ONLY, **({} if gpu is None else {"hardware": {"gpu": gpu}})}
+
+    with pytest.raises(Denial) as denial:
+        await complete_discovering(SearchSpec.model_validate(spec), discovery)
+
+    assert denial.value.field == missing
+    for rule in ("list nodes", "list pods in all namespaces"):
+        assert f"may not {rule} (" in denial.value.reason
+    assert denial.value.reason.count(f'User "{user}" cannot list resource') == 2
+    assert "bind the role dynamo-operator-gpu-discovery" in denial.value.reason
+
+
+async def test_applying_the_same_again_changes_nothing(operated: Operated):
+    body = manifest(MODEL_ONLY, namespace=KEY.namespace)
+
+    once = await operated.client.apply(body, kind=KIND)
+    again = await operated.client.apply(body, kind=KIND)
+
+    assert again["spec"] == COMPLETED
+    assert again["metadata"]["generation"] == once["metadata"]["generation"] == 1
 
 
 async def test_a_second_manager_of_the_spec_changes_its_own_fields_only(operated: Operated):
@@ -382,6 +426,30 @@ async def test_plain_apply_drops_the_null_and_the_refusal_says_so(operated: Oper
     assert "set spec.aisimulate.inputOverrides.traffic.stop.requests to null" in applied.output
     assert "plain kubectl apply drops nulls: use kubectl apply --server-side" in applied.output
     assert await operated.client.find(KIND, KEY) is None
+
+
+@needs_kubectl
+async def test_plain_apply_of_the_same_again_changes_nothing(operated: Operated, shell: Shell):
+    file = shell.home / "request.yaml"
+    file.write_text(json.dumps(manifest(MODEL_ONLY)))
+
+    first = await shell("kubectl", "apply", "-f", str(file))
+    second = await shell("kubectl", "apply", "-f", str(file))
+
+    assert first.output == f"{KIND.kind.lower()}.{KIND.group}/{KEY.name} created\n"
+    assert second.output == f"{KIND.kind.lower()}.{KIND.group}/{KEY.name} unchanged\n"
+
+
+async def test_submit_passes_a_refusal_on_in_a_line(operated: Operated, shell: Shell):
+    file = shell.home / "request.yaml"
+    file.write_text(json.dumps(manifest(SPEC | overrides({"dgdr_run": {"name": "mine"}}))))
+
+    done = await shell("dynamo-operator", "request", "submit", "-f", str(file))
+
+    (line,) = done.output.splitlines()
+    assert done.exit_code == 1
+    assert line.startswith(f"dynamo-operator: {KEY.name}: admission webhook ")
+    assert line.endswith("inputOverrides.dgdr_run.name: is set by the operator: remove it")
 
 
 @needs_kubectl

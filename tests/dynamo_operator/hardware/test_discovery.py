@@ -166,3 +166,39 @@ def test_a_hanging_api_server_is_waited_for_six_seconds_and_no_longer():
         return asyncio.get_running_loop().time()
 
     assert run(timed()) == pytest.approx(6.0)
+
+
+def test_all_who_ask_at_once_share_one_look():
+    answers = Answers(nodes=[L4_NODE])
+
+    async def ask_often():
+        discovery = GpuDiscovery(answers, fetch=None, clock=VirtualClock())
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(discovery.discover()) for _ in range(50)]
+        return [task.result().total for task in asked]
+
+    assert run(ask_often()) == [4] * 50
+    assert answers.lists == 1
+
+
+def test_who_waits_for_a_look_that_is_broken_off_looks_again():
+    class Slow(Answers):
+        async def list(self, kind, **how):
+            answer = await super().list(kind, **how)
+            await asyncio.sleep(1)
+            return answer
+
+    answers = Slow(nodes=[L4_NODE])
+
+    async def break_off():
+        discovery = GpuDiscovery(answers, fetch=None, clock=VirtualClock())
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(discovery.discover())
+            await asyncio.sleep(0.5)
+            second = group.create_task(discovery.discover())
+            await asyncio.sleep(0.1)
+            first.cancel()
+        return second.result().total
+
+    assert run(break_off()) == 4
+    assert answers.lists == 2
