@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dynamo_operator.simulation.end_state import Mask, Reference
+    from dynamo_operator.simulation.explore import Report, enumerate_faults, swarm
     from dynamo_operator.simulation.history import Call, Commit, History
     from dynamo_operator.simulation.invariants import STANDARD, Invariant, Rest
     from dynamo_operator.simulation.plans import At, Fault, Order, Plan, Recording, at
@@ -38,18 +39,22 @@ __all__ = [
     "Program",
     "Recording",
     "Reference",
+    "Report",
     "Rest",
     "Scenario",
     "Violation",
     "Weather",
     "World",
     "at",
+    "enumerate_faults",
     "run",
     "shrink",
+    "swarm",
 ]
 
 _MODULES = {
     "end_state": "Mask Reference",
+    "explore": "Report enumerate_faults swarm",
     "history": "Call Commit History",
     "invariants": "STANDARD Invariant Rest",
     "plans": "At Fault Order Plan Recording at",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dynamo_operator.simulation.history import Call, Commit, Mark
@@ -57,6 +58,8 @@ def target_of(scenario: Scenario) -> str:
     """Return where a scenario is to be found, as MODULE:NAME, if it is a module's."""
     name = scenario.workload.__module__
     module = sys.modules.get(name)
+    if name == "__main__" and module is not None and module.__file__:
+        name = Path(module.__file__).stem
     for variable, value in vars(module).items() if module is not None else ():
         if value is scenario:
             return f"{name}:{variable}"
@@ -87,13 +90,12 @@ def _trail_line(step: Step) -> str:
 
 def _lines(outcome: Outcome) -> Iterator[str]:
     """Yield the steps that matter: writes, faults, what became of processes, and what broke."""
+    unanswered = [call for call in outcome.history.calls if call.answered_seconds is None]
+    steps = sorted([*outcome.steps_taken, *unanswered], key=_when)
     broken = list(outcome.violations)
-    until = (
-        broken[-1].seconds + _SHOWN_AFTER_SECONDS
-        if broken
-        else _latest(outcome.steps_taken) + _SHOWN_AFTER_SECONDS
-    )
-    for step in outcome.steps_taken:
+    last = broken[-1].seconds if broken else _latest(steps)
+    until = last + _SHOWN_AFTER_SECONDS
+    for step in steps:
         seconds = _when(step)
         while broken and broken[0].seconds < seconds:
             yield _broken(broken.pop(0))

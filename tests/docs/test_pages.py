@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from ruamel.yaml import YAML
 
+from dynamo_operator import simulation
 from dynamo_operator.api.v1beta2.request import DynamoGraphDeploymentRequest
 from dynamo_operator.api.v1beta2.run import DynamoGraphDeploymentRun
 from dynamo_operator.generate.crds import custom_resource_definitions
@@ -34,6 +35,7 @@ PAGES = {
     "migrating_from_kopf",
     "production_checklist",
     "quick_start",
+    "simulation",
     "testing",
 }
 
@@ -270,3 +272,17 @@ def test_the_suites_of_the_testing_page_pass_on_a_real_control_plane(tmp_path):
     if "no real control plane" in output:
         pytest.skip(output)
     assert "2 passed, 8 deselected" in output
+
+
+def test_the_simulated_widgets_survive_what_the_page_does_to_them(widgets, monkeypatch):
+    monkeypatch.setattr(widgets, "DEFINITION", definition(), raising=False)
+    page = module_of("simulation", monkeypatch)
+    blocks = BLOCK.findall((DOCS / "simulation.md").read_text())
+    plan = next(text for language, _, text in blocks if language == "json")
+
+    assert simulation.run(page.WIDGETS, plan=simulation.Plan.model_validate_json(plan)).passed
+    crashes = simulation.enumerate_faults(page.WIDGETS, classes=["crash"], workers=1)
+    assert crashes.crash_points >= 12
+    assert crashes.failures == [], crashes.told()
+    swarmed = simulation.swarm(page.WIDGETS, seeds=range(4), primaries=[widgets.Widget], workers=1)
+    assert swarmed.failures == [], swarmed.told()
