@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import dynamo_operator
 from dynamo_operator.api.planner_contract import PLANNER_USER_ID
@@ -181,18 +182,20 @@ def make_control_plane(
 
 
 @asynccontextmanager
-async def operated(cluster: LocalCluster) -> AsyncGenerator[str]:
+async def operated(cluster: LocalCluster, **settings: Any) -> AsyncGenerator[str]:
     """Run the operator with the rights that a deployed one gets, and no others.
 
-    The cluster has our CRDs.
+    Args:
+        cluster: has our CRDs.
+        settings: of the operator, beside its image.
 
     Yields:
         The user that the operator is.
     """
     user = await grant_operator(cluster.client)
-    settings = OperatorSettings(operator_image=OPERATOR_IMAGE)
+    made = OperatorSettings.model_validate({"operator_image": OPERATOR_IMAGE, **settings})
     async with (
         cluster.connect(user, field_manager="dynamo-operator") as client,
-        build_manager(client, settings).running(),
+        build_manager(client, made).running(),
     ):
         yield user

@@ -238,7 +238,7 @@ def _arguments(relay: DynamoPoolRelay) -> list[str]:
     return [
         f"--dc-id={cluster}",
         f"--sources-file={SOURCES_DIRECTORY}/{SOURCES_FILE}",
-        f"--bind=0.0.0.0:{GRPC_PORT}",
+        f"--bind=$(POD_IP):{GRPC_PORT}",
     ]
 
 
@@ -246,6 +246,9 @@ def _environment(relay: DynamoPoolRelay) -> list[dict[str, Any]]:
     return [
         {"name": "DYN_DISCOVERY_BACKEND", "value": "kubernetes"},
         {"name": "DYN_KUBE_DISCOVERY_MODE", "value": "pod"},
+        _from_pod("POD_IP", "status.podIP"),
+        # Listeners are the Pod's own, also where Pods share their machine's network.
+        {"name": "DYN_SYSTEM_HOST", "value": "$(POD_IP)"},
         {"name": "DYN_SYSTEM_PORT", "value": str(SYSTEM_PORT)},
         _from_pod("POD_NAME", "metadata.name"),
         _from_pod("POD_NAMESPACE", "metadata.namespace"),
