@@ -106,7 +106,8 @@ class NodeOptions:
         port: of the log endpoint; 0 for any.
         claims: host directories that play PersistentVolumeClaims, by `namespace/name`.
         isolation: None for the strongest that works here.
-        volume_refresh_seconds: how often volumes are brought up to date with their sources.
+        volume_refresh_seconds: how often volumes are brought up to date with their sources, but
+            for those that cannot change.
     """
 
     name: str
@@ -120,7 +121,7 @@ class NodeOptions:
     port: int = 0
     claims: Mapping[str, Path] = field(default_factory=dict)
     isolation: Isolation | None = None
-    volume_refresh_seconds: float = 10.0
+    volume_refresh_seconds: float = 2.0
 
 
 class NodeAgent:

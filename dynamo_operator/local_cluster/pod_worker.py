@@ -112,6 +112,7 @@ class PodWorker:
             VolumeSources(self._read_data, self._request_token, node.allocatable, node.claims),
             node.clock,
         )
+        self._immutable_data: dict[tuple[str, str], Mapping[str, bytes]] = {}
         context = self._runner_context()
         self._init = [self._runner(c, context, is_init=True) for c in self._containers("init")]
         self._main = [self._runner(c, context) for c in self._containers("")]
@@ -418,9 +419,17 @@ class PodWorker:
             raise
 
     async def _read_data(self, kind: str, name: str) -> Mapping[str, bytes] | None:
+        if (kept := self._immutable_data.get((kind, name))) is not None:
+            return kept
         key = ObjectKey(self._pod.key.namespace, name)
         obj = await self._node.client.find(_DATA_KINDS[kind], key)
-        return None if obj is None else decoded_data(kind, obj.to_dict())
+        if obj is None:
+            return None
+        source = obj.to_dict()
+        data = decoded_data(kind, source)
+        if source.get("immutable"):
+            self._immutable_data[kind, name] = data
+        return data
 
     async def _request_token(self, audience: str, seconds: int) -> Token:
         pod, spec = self._pod, self._pod.spec
