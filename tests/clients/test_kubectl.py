@@ -3,6 +3,10 @@
 `python -m tests.clients.recording` records them anew.
 """
 
+import asyncio
+import json
+
+import aiohttp
 import pytest
 
 from tests.clients.transcripts import KUBECTL, TRANSCRIPTS, Kubectl, read
@@ -35,6 +39,33 @@ async def test_kubectl_is_told_what_a_real_cluster_tells_it(
         if not now.agrees(then, embedded=embedded)
     ]
     assert differing == []
+
+
+async def test_others_reach_the_server_through_kubectls_proxy(cluster, namespace):
+    process = await asyncio.create_subprocess_exec(
+        str(KUBECTL),
+        f"--kubeconfig={cluster.kubeconfig()}",
+        "proxy",
+        "--port=0",
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(20):
+            line = (await process.stdout.readline()).decode()
+        address = "http://" + line.split()[-1]
+        configs = f"{address}/api/v1/namespaces/{namespace}/configmaps"
+        async with aiohttp.ClientSession() as session:
+            async with session.post(configs, json={"metadata": {"name": "a"}}) as made:
+                assert made.status == 201
+            query = {"watch": "true", "fieldSelector": "metadata.name=a"}
+            async with session.get(configs, params=query) as watch:
+                event = json.loads(await watch.content.readline())
+    finally:
+        process.terminate()
+        await process.communicate()
+
+    assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "a")
 
 
 async def test_the_transcripts_have_commands_enough():
