@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import Any, Final
 
 from dynamo_operator.apiserver.schema import Schema
@@ -45,8 +47,9 @@ class Comparison:
     modified: FieldSet
 
 
+@lru_cache(maxsize=1024)  # objects that are made alike have the same sets
 def encode(fields: FieldSet) -> dict[str, Any]:
-    """Return the set as FieldsV1."""
+    """Return the set as FieldsV1; it is shared and must not be changed."""
     root: dict[str, Any] = {}
     members = set(fields)
     for path in sorted(fields):
@@ -95,7 +98,7 @@ def words(path: Path) -> str:
 
 def compact(value: Any) -> str:
     """Return compact JSON with sorted keys."""
-    return _ENCODER.encode(value)
+    return encode_basestring(value) if type(value) is str else _ENCODER.encode(value)
 
 
 def is_granular_map(value: Any, schema: Schema | None) -> bool:
@@ -131,7 +134,10 @@ def item_element(item: Any, schema: Schema) -> str:
     if schema.list_type == "set" or not isinstance(item, dict):
         return f"v:{compact(item)}"
     keys = {name: _key_value(item, name, schema) for name in schema.list_keys}
-    return f"k:{compact({name: value for name, value in keys.items() if value is not None})}"
+    known = (
+        f"{compact(name)}:{compact(keys[name])}" for name in sorted(keys) if keys[name] is not None
+    )
+    return f"k:{{{','.join(known)}}}"
 
 
 def check_types(value: Any, schema: Schema | None, path: Path = ()) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ _BINARY: Final = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki", "", "m", "u", "n")
 _DECIMAL: Final = ("E", "P", "T", "G", "M", "k", "", "m", "u", "n")
 
 
+@lru_cache(maxsize=1024)
 def parse_quantity(text: str) -> Fraction:
     """Return the exact number a quantity stands for.
 
@@ -43,11 +45,15 @@ def canonical_quantity(value: Any) -> Any:
     """Return the text the server keeps for a quantity; what is none comes back as it is."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return value
-    text = str(value)
     try:
-        number = parse_quantity(text)
+        return _canonical(str(value))
     except ValueError:
         return value
+
+
+@lru_cache(maxsize=1024)
+def _canonical(text: str) -> str:
+    number = parse_quantity(text)
     if number == 0:
         return "0"
     if text.endswith("i") and abs(number) >= 1024:

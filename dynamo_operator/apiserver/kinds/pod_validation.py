@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -35,6 +33,7 @@ from dynamo_operator.apiserver.kinds.rules import (
 from dynamo_operator.apiserver.object_metadata import dns_label, dns_subdomain, validate_labels
 from dynamo_operator.apiserver.quantities import is_quantity, parse_quantity
 from dynamo_operator.apiserver.resources import Object
+from dynamo_operator.apiserver.value_checks import same
 
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
@@ -44,6 +43,7 @@ _FILE_SOURCES: Final = ("configMap", "secret", "downwardAPI")
 _EFFECTS: Final = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 _ENV_NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f=]+")
 _PORT_NAME: Final = re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?")
+_CHANGEABLE: Final = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
 _MUTABLE_WORDS: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
     "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
@@ -128,7 +128,7 @@ def validate_pod_update(new: Object, old: Object) -> Errors:
     if kept:
         detail = "existing toleration can not be modified except its tolerationSeconds"
         yield forbidden("spec.tolerations", detail)
-    if _fixed_part(new) != _fixed_part(old):
+    if not same(_fixed_part(new), _fixed_part(old)):
         yield forbidden("spec", _MUTABLE_WORDS)
 
 
@@ -400,13 +400,14 @@ def _tolerated(toleration: Mapping[str, Any], pod: Object) -> bool:
     return any(identity(t) == identity(toleration) for t in pod["spec"].get("tolerations") or ())
 
 
-def _fixed_part(pod: Object) -> str:
-    spec = copy.deepcopy(pod["spec"])
-    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
-        container.pop("image", None)
-    for field in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
-        spec.pop(field, None)
-    return json.dumps(spec, sort_keys=True)
+def _fixed_part(pod: Object) -> Object:
+    spec = {k: v for k, v in pod["spec"].items() if k not in _CHANGEABLE}
+    for field in ("containers", "initContainers"):
+        if field in spec:
+            spec[field] = [
+                {k: v for k, v in container.items() if k != "image"} for container in spec[field]
+            ]
+    return spec
 
 
 def _is_final(policy: Any, terminated: Mapping[str, Any], *, init: bool) -> bool:
