@@ -308,6 +308,7 @@ async def test_a_pod_reaches_the_api_server_with_its_own_token(cluster, tmp_path
         pod = await start(
             cluster,
             sh(script, volumeMounts=[{"name": "t", "mountPath": "/run/token"}]),
+            serviceAccountName="default",
             volumes=[{"name": "t", "projected": {"sources": [source]}}],
         )
 
