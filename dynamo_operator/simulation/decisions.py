@@ -51,10 +51,12 @@ class Shuffled:
     Args:
         random: draws.
         rate: how often, from 0 to 1.
+        remembers: whether there is a tape; a run of days has no use for it.
     """
 
-    def __init__(self, random: Random, rate: float) -> None:
+    def __init__(self, random: Random, rate: float, *, remembers: bool = True) -> None:
         self.deviations: dict[int, int] = {}
+        self._remembers = remembers
         self._random = random.random
         self._rate = rate
         self._made = -1
@@ -65,7 +67,7 @@ class Shuffled:
         if self._random() >= self._rate:
             return 0
         position = int(self._random() * len(ready))
-        if position:
+        if position and self._remembers:
             self.deviations[self._made] = position
         return position
 

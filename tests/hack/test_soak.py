@@ -1,79 +1,52 @@
-"""hack/soak: random searches with fixed seeds, and that what is broken is noticed."""
+"""hack/soak: a few seeds of each part, and that what is broken is noticed."""
 
-import asyncio
 import os
 import subprocess
 import sys
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
-from dynamo_operator.app import build_manager
-from dynamo_operator.runtime.builtin_kinds import ConfigMap
 from dynamo_operator.runtime.reconciler import Result
-from dynamo_operator.testing import virtual_time
-from hack.simulation.cache_world import Climate, keep_caches
-from hack.simulation.search_world import InvariantError, explore
+from hack.soaks.cache_world import Climate, InvariantError, keep_caches
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.virtual_time
-async def test_random_searches_keep_every_promise():
-    report = await explore(1, steps=40)
-
-    assert report.counts["runs"] >= report.counts["jobs"] > 0
+SCENARIO = "search"
 
 
-def test_a_seed_replays_exactly():
-    first, second = (virtual_time.run(explore(3, steps=8)) for _ in range(2))
-
-    assert first == second
-
-
-class Restless:
-    """Writes without need."""
-
-    needs_leadership = False
-
-    def __init__(self, client):
-        self._client = client
-
-    async def run(self):
-        while True:
-            name = f"restless-{uuid4()}"
-            await self._client.create(ConfigMap.new(name, namespace="default"))
-            await asyncio.sleep(60)
-
-
-@pytest.mark.virtual_time
-async def test_an_operator_that_does_not_come_to_rest_is_noticed_and_its_seed_told():
-    def build(client, *arguments, **options):
-        manager = build_manager(client, *arguments, **options)
-        manager.add(Restless(client))
-        return manager
-
-    with pytest.raises(BaseExceptionGroup) as raised:
-        await explore(7, steps=3, build=build)
-
-    assert raised.group_contains(InvariantError, match="seed 7: .* writes although nothing")
-
-
-def test_the_script_tells_seeds_and_counts():
-    ran = subprocess.run(
-        [sys.executable, "hack/soak", "0", "--seed", "5", "--steps", "10"],
+def soak(*words):
+    return subprocess.run(
+        [sys.executable, "hack/soak", *words],
         cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
 
+
+def test_the_script_runs_seeds_and_tells_how_many_held():
+    ran = soak("--seeds", "3", "--scenario", SCENARIO, "--first", "5", "--workers", "1")
+
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert ran.stdout.startswith("seed 5 ok, ")
-    assert "1 worlds (seeds 5 to 5)" in ran.stdout
-    assert "operators started" in ran.stdout
+    assert "search: seeds 5 to 7, " in ran.stdout
+    assert "search: 3 seeds held, " in ran.stdout
+
+
+def test_the_script_compares_the_traces_of_two_processes():
+    ran = soak("--traces", "4", "--scenario", SCENARIO, "--first", "1")
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "search: 4 of 4 seeds trace the same, 4 traces, " in ran.stdout
+
+
+def test_an_unknown_scenario_is_told_with_those_that_there_are():
+    ran = soak("1", "--scenario", "rescue")
+
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("hack/soak: no scenario 'rescue'; there are search, ")
 
 
 HURRIED = Climate(

@@ -36,7 +36,6 @@ from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.testing.cluster import Cluster
 from dynamo_operator.testing.in_process_transport import InProcessTransport
-from hack.simulation.search_world import InvariantError
 from informers.objects import ObjectKey
 
 NAMESPACE = "default"
@@ -44,6 +43,10 @@ SETTLED_WITHIN_SECONDS = 600.0
 MOST_GROWTH = 0.05
 """Of memory, over the last two thirds of a world that is long enough to tell."""
 _PAGE_BYTES = 4096
+
+
+class InvariantError(AssertionError):
+    """Something is not as it must be; says what, in which run."""
 
 
 @dataclass(frozen=True, slots=True)

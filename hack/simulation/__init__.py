@@ -1,1 +1,0 @@
-"""Random searches against an embedded API server in virtual time, with faults; see hack/soak."""

@@ -1,0 +1,1 @@
+"""Long searches for bugs, on virtual time: see hack/soak."""
