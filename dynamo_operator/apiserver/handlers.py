@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from dynamo_operator.apiserver import deletion, kubelet, reads, remote, status, subresources
+from dynamo_operator.apiserver import (
+    deletion,
+    evictions,
+    kubelet,
+    reads,
+    remote,
+    status,
+    subresources,
+)
 from dynamo_operator.apiserver.admission_webhooks import PartAdmission
 from dynamo_operator.apiserver.calls import Call
 from dynamo_operator.apiserver.deletion import DeletionCheck
@@ -110,7 +118,7 @@ class Handlers:
             case "binding", "create":
                 return partial(subresources.bind, admission=self._parts)
             case "eviction", "create":
-                return partial(subresources.evict, admission=self._parts)
+                return partial(evictions.evict, admission=self._parts)
             case "token", "create":
                 return partial(
                     subresources.request_token, tokens=self._tokens, admission=self._parts

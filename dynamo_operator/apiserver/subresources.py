@@ -1,4 +1,4 @@
-"""Subresources that are more than a part of the object: scale, binding, eviction, token."""
+"""Subresources that are more than a part of the object: scale, binding, token."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from dynamo_operator.apiserver import deletion, patches, status, transient_kinds
+from dynamo_operator.apiserver import patches, status, transient_kinds
 from dynamo_operator.apiserver.admission_webhooks import PartAdmission
 from dynamo_operator.apiserver.calls import Call, rfc3339
+from dynamo_operator.apiserver.evictions import created_status
 from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.reads import find
 from dynamo_operator.apiserver.remote import after_commit
@@ -22,7 +23,6 @@ _MIN_TOKEN_SECONDS = 600
 _DEFAULT_TOKEN_SECONDS = 3600
 _MAX_TOKEN_SECONDS = 1 << 32
 _BINDING = ("v1", "Binding")
-_EVICTION = ("policy/v1", "Eviction")
 _SCALE = ("autoscaling/v1", "Scale")
 _TOKEN_REQUEST = ("authentication.k8s.io/v1", "TokenRequest")
 _BOUND_KINDS = {"Pod": "pods", "Secret": "secrets"}
@@ -114,7 +114,7 @@ def bind(call: Call, admission: PartAdmission) -> Response:
         raise status.conflict("", "pods/binding", name, problem)
     if not call.dry_run:
         storage.put(key, _bound(pod, target, rfc3339(call.world.now())))
-    return call.answer_value(201, _created())
+    return call.answer_value(201, created_status())
 
 
 def finalize_namespace(call: Call) -> Response:
@@ -134,27 +134,6 @@ def finalize_namespace(call: Call) -> Response:
         else:
             changed = storage.put(key, changed).value
     return call.answer_value(200, changed)
-
-
-def evict(call: Call, admission: PartAdmission) -> Response:
-    """Answer the eviction of a Pod: a deletion that disruption budgets can refuse."""
-    pod = find(call).value
-    call.object_uid = pod["metadata"]["uid"]
-    body = transient_kinds.decode("Eviction", call.body() if call.request.body else {})
-    for budget in call.world.storage.objects(("policy", "poddisruptionbudgets"), call.namespace):
-        selector = (budget.value.get("spec") or {}).get("selector") or {}
-        if _selects(selector, pod["metadata"].get("labels") or {}):
-            allowed = (budget.value.get("status") or {}).get("disruptionsAllowed", 0)
-            if allowed < 1:
-                raise status.too_many_requests(
-                    "Cannot evict pod as it would violate the pod's disruption budget.",
-                    retry_after_seconds=10,
-                )
-    body = admission.admitted(call, _EVICTION, body)
-    options = deletion.read_options(body.get("deleteOptions", {}))
-    deletion.check_preconditions(call.resource, pod, options)
-    deletion.delete_stored(call, find(call), options)
-    return call.answer_value(201, _created())
 
 
 def request_token(call: Call, tokens: TokenIssuer, admission: PartAdmission) -> Response:
@@ -238,16 +217,6 @@ def _bound(pod: Object, node: str, now: str) -> Object:
     }
 
 
-def _created() -> dict[str, Any]:
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "code": 201,
-    }
-
-
 def _scale_paths(call: Call) -> ScalePaths:
     if call.resource.scale is None:
         raise status.no_such_path()
@@ -267,25 +236,6 @@ def _with(obj: Object, path: str, value: Any) -> Object:
     if not rest:
         return {**obj, field: value}
     return {**obj, field: _with(obj.get(field) or {}, rest, value)}
-
-
-def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    for key, value in (selector.get("matchLabels") or {}).items():
-        if labels.get(key) != value:
-            return False
-    return all(_holds(e, labels) for e in selector.get("matchExpressions") or ())
-
-
-def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    value, values = labels.get(expression["key"]), expression.get("values") or ()
-    match expression.get("operator"):
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-    return value is None
 
 
 def _selector_text(selector: Mapping[str, Any]) -> str:

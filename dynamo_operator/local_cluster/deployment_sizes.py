@@ -42,8 +42,8 @@ class Limits:
         if not is_rolling(deployment):
             return cls(desired, 0, 0)
         rolling = strategy.get("rollingUpdate") or {}
-        surge = _scaled(rolling.get("maxSurge", 0), desired, up=True)
-        unavailable = _scaled(rolling.get("maxUnavailable", 0), desired, up=False)
+        surge = scaled(rolling.get("maxSurge", 0), desired, up=True)
+        unavailable = scaled(rolling.get("maxUnavailable", 0), desired, up=False)
         if surge == 0 and unavailable == 0:
             unavailable = 1  # rounding must not stop every rollout
         return cls(desired, surge, min(unavailable, desired))
@@ -191,8 +191,8 @@ def _is_saturated(wanted: int, new: ReplicaSet) -> bool:
     return size_of(new) == wanted == available_pods and annotated == str(wanted)
 
 
-def _scaled(value: Any, desired: int, *, up: bool) -> int:
-    """Resolve a number, or a percent of the wanted Pods."""
+def scaled(value: Any, desired: int, *, up: bool) -> int:
+    """Resolve a number, or a percent of the wanted Pods, rounded up or down."""
     if isinstance(value, str) and value.endswith("%"):
         hundredths = int(value[:-1]) * desired
         return -(-hundredths // 100) if up else hundredths // 100

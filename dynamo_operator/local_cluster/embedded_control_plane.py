@@ -16,6 +16,7 @@ from dynamo_operator.apiserver.server import HttpsServer
 from dynamo_operator.certificates import Certificate
 from dynamo_operator.local_cluster.control_plane import HOST, MASTERS, PortInUseError
 from dynamo_operator.local_cluster.deployment_controller import DeploymentController
+from dynamo_operator.local_cluster.disruption_budgets import DisruptionBudgets
 from dynamo_operator.local_cluster.endpoint_slices import EndpointSlices
 from dynamo_operator.local_cluster.garbage_collector import GarbageCollector
 from dynamo_operator.local_cluster.job_controller import JobController
@@ -103,6 +104,7 @@ class EmbeddedControlPlane:
             GarbageCollector(client),
             JobController(client),
             DeploymentController(client),
+            DisruptionBudgets(client),
             EndpointSlices(client),
             NodeLifecycle(client),
             Scheduler(client),

@@ -23,6 +23,10 @@ class Selections:
         """Forget an object that is gone."""
         self._matchers.pop(key, None)
 
+    def of_namespace(self, namespace: str) -> list[ObjectKey]:
+        """Return the keys of all of a namespace."""
+        return [key for key in self._matchers if key.namespace == namespace]
+
     def selecting(self, obj: CachedObject) -> Iterable[ObjectKey]:
         """Return the keys of those in the object's namespace that select it."""
         return [

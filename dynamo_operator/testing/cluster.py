@@ -40,13 +40,21 @@ from informers.clock import Clock, Random, SystemClock
 
 Mode = Literal["in_process", "http", "real"]
 ControllerName = Literal[
-    "deployments", "endpoint_slices", "gc", "jobs", "namespaces", "nodes", "scheduler"
+    "deployments",
+    "disruption_budgets",
+    "endpoint_slices",
+    "gc",
+    "jobs",
+    "namespaces",
+    "nodes",
+    "scheduler",
 ]
 
 ADMIN_GROUPS = ("system:masters",)
 
 _CONTROLLERS: dict[ControllerName, tuple[str, str]] = {
     "deployments": ("deployment_controller", "DeploymentController"),
+    "disruption_budgets": ("disruption_budgets", "DisruptionBudgets"),
     "endpoint_slices": ("endpoint_slices", "EndpointSlices"),
     "gc": ("garbage_collector", "GarbageCollector"),
     "jobs": ("job_controller", "JobController"),
@@ -56,6 +64,7 @@ _CONTROLLERS: dict[ControllerName, tuple[str, str]] = {
 }
 _REAL_CONTROLLERS: dict[ControllerName, tuple[str, ...]] = {
     "deployments": ("deployment-controller", "replicaset-controller"),
+    "disruption_budgets": ("disruption-controller",),
     "endpoint_slices": ("endpointslice-controller",),
     "gc": ("garbage-collector-controller",),
     "jobs": ("job-controller",),

@@ -30,6 +30,7 @@ _PORT_TAKEN = "address already in use"
 _ADMISSION_PLUGINS = ("NodeRestriction", "PodSecurity", "OwnerReferencesPermissionEnforcement")
 _CLUSTER_CONTROLLERS = (
     "deployment-controller",
+    "disruption-controller",
     "endpointslice-controller",
     "garbage-collector-controller",
     "job-controller",

@@ -1,0 +1,150 @@
+"""What budgets say of their Pods, on every control plane; Pods' statuses are the test's words."""
+
+import os
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+
+from dynamo_operator.runtime.builtin_kinds import Deployment, Namespace, Pod, PodDisruptionBudget
+from dynamo_operator.runtime.client.errors import TooManyRequestsError
+from dynamo_operator.testing import Cluster
+from dynamo_operator.testing.control_plane_binaries import (
+    ControlPlaneMissingError,
+    uses_existing_cluster,
+)
+from informers.objects import ObjectKey
+from tests.dynamo_operator.local_cluster.workloads import LABELS, Kubelet, deployment, status_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MODES = [
+    pytest.param("in_process", id="in_process"),
+    pytest.param("real", id="real", marks=pytest.mark.real),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=MODES)
+async def cluster(request):
+    if request.param == "real" and uses_existing_cluster(os.environ):
+        pytest.skip("a kubelet there would write the status of Pods, too")
+    try:
+        async with Cluster.start(
+            mode=request.param,
+            controllers=("deployments", "disruption_budgets"),
+            environ=os.environ,
+        ) as cluster:
+            yield cluster
+    except ControlPlaneMissingError as error:
+        pytest.skip(f"no real control plane: {error}")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def namespace(cluster):
+    name = f"budgets-{uuid4().hex[:8]}"
+    await cluster.client.create(Namespace.new(name))
+    return name
+
+
+async def budget(cluster, namespace, **spec):
+    spec = {"selector": {"matchLabels": LABELS}, **spec}
+    made = PodDisruptionBudget.new("b", namespace=namespace, spec=spec)
+    return await cluster.client.create(made)
+
+
+async def says(cluster, namespace, allowed, healthy, desired, expected):
+    """Wait until the budget has these numbers; returns its condition."""
+    names = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+    found = await cluster.eventually(
+        lambda: cluster.client.get(PodDisruptionBudget, ObjectKey(namespace, "b")),
+        lambda b: (
+            "observedGeneration" in b.status
+            and [b.status.get(n) for n in names] == [allowed, healthy, desired, expected]
+        ),
+        timeout=20,
+    )
+    assert found.status["observedGeneration"] == found.metadata.generation
+    (condition,) = found.status["conditions"]
+    return condition["type"], condition["status"], condition["reason"]
+
+
+SUFFICIENT = ("DisruptionAllowed", "True", "SufficientPods")
+INSUFFICIENT = ("DisruptionAllowed", "False", "InsufficientPods")
+
+
+@pytest.mark.parametrize(
+    ("spec", "desired", "expected"),
+    [
+        ({"minAvailable": 2}, 2, 3),
+        ({"maxUnavailable": 1}, 2, 3),
+        ({"minAvailable": "50%"}, 2, 3),
+        ({"maxUnavailable": "34%"}, 1, 3),
+    ],
+)
+async def test_a_budget_counts_what_may_go(cluster, namespace, spec, desired, expected):
+    kubelet = Kubelet(cluster, namespace)
+    await cluster.client.create(deployment("web", namespace, replicas=3))
+    await cluster.eventually(kubelet.pods, lambda pods: len(pods) == 3)
+    await budget(cluster, namespace, **spec)
+    assert await says(cluster, namespace, 0, 0, desired, expected) == INSUFFICIENT
+
+    await kubelet.make_ready()
+
+    assert await says(cluster, namespace, 3 - desired, 3, desired, expected) == SUFFICIENT
+
+
+async def test_a_budget_follows_the_size_of_its_workload(cluster, namespace):
+    kubelet = Kubelet(cluster, namespace)
+    made = await cluster.client.create(deployment("web", namespace, replicas=1))
+    await budget(cluster, namespace, maxUnavailable=1)
+    await cluster.eventually(kubelet.make_ready, lambda count: count == 1)
+    assert await says(cluster, namespace, 1, 1, 0, 1) == SUFFICIENT
+
+    await cluster.client.patch(Deployment, made.key, {"spec": {"replicas": 4}})
+
+    assert await says(cluster, namespace, 0, 1, 3, 4) == INSUFFICIENT
+
+
+async def test_a_budget_without_pods_allows_nothing(cluster, namespace):
+    await budget(cluster, namespace, minAvailable=0)
+
+    assert await says(cluster, namespace, 0, 0, 0, 0) == INSUFFICIENT
+
+
+async def test_evictions_stay_within_the_budget_however_fast_they_come(cluster, namespace):
+    kubelet = Kubelet(cluster, namespace)
+    await cluster.client.create(deployment("web", namespace, replicas=3))
+    await budget(cluster, namespace, maxUnavailable=1)
+    await cluster.eventually(kubelet.make_ready, lambda count: count == 3)
+    assert await says(cluster, namespace, 1, 3, 2, 3) == SUFFICIENT
+    first, second, _ = await kubelet.pods()
+    await cluster.client.patch(Pod, first.key, {"metadata": {"finalizers": ["lab.test/hold"]}})
+
+    await evict(cluster, first)
+    with pytest.raises(TooManyRequestsError) as refused:
+        await evict(cluster, second)
+
+    assert refused.value.message == (
+        "Cannot evict pod as it would violate the pod's disruption budget."
+    )
+    (cause,) = refused.value.details["causes"]
+    assert cause["reason"] == "DisruptionBudget"
+    target = status_of(await cluster.client.get(Pod, first.key), "DisruptionTarget")
+    assert (target["reason"], target["message"]) == (
+        "EvictionByEvictionAPI",
+        "Eviction API: evicting",
+    )
+    assert await says(cluster, namespace, 0, 2, 2, 3) == INSUFFICIENT
+    await cluster.client.patch(Pod, first.key, {"metadata": {"finalizers": None}})
+    await cluster.eventually(kubelet.make_ready, lambda count: count == 3)
+    assert await says(cluster, namespace, 1, 3, 2, 3) == SUFFICIENT
+    await evict(cluster, second)
+
+
+async def evict(cluster, pod):
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod.key.name},
+    }
+    await cluster.client.create_subresource(Pod, pod.key, "eviction", eviction)
