@@ -16,7 +16,7 @@ from dynamo_operator.apiserver.kinds import (
     services,
     system,
 )
-from dynamo_operator.apiserver.kinds.openapi import ANYTHING, CONDITIONS, record
+from dynamo_operator.apiserver.kinds.openapi import ANYTHING, CONDITIONS, LABEL_SELECTOR, record
 from dynamo_operator.apiserver.kinds.rules import KindRules
 from dynamo_operator.apiserver.schema import Schema
 
@@ -42,7 +42,14 @@ _FREE: Final[Mapping[tuple[str, str], KindRules]] = {
         schema=_FREE_FORM, has_status=True, columns=columns.RESOURCE_QUOTA
     ),
     ("", "LimitRange"): KindRules(schema=_FREE_FORM),
-    ("networking.k8s.io", "NetworkPolicy"): KindRules(schema=_FREE_FORM, has_generation=True),
+    ("networking.k8s.io", "NetworkPolicy"): KindRules(
+        schema={
+            "type": "object",
+            "properties": {"spec": {**record(podSelector=LABEL_SELECTOR), **ANYTHING}},
+            **ANYTHING,
+        },
+        has_generation=True,
+    ),
     ("scheduling.k8s.io", "PriorityClass"): KindRules(schema=_FREE_FORM, has_generation=True),
     ("storage.k8s.io", "StorageClass"): KindRules(schema=_FREE_FORM),
 }
