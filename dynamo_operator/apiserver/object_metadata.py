@@ -126,26 +126,33 @@ def validate_labels(labels: Mapping[str, str], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for key, value in labels.items():
         errors += _invalid(path, key, qualified_name(key))
-        if len(value) > 63:
-            errors += _invalid(path, value, ["must be no more than 63 bytes"])
-        if not re.fullmatch(_LABEL_VALUE, value):
-            errors += _invalid(
-                path,
-                value,
-                [
-                    "a valid label must be an empty string or consist of alphanumeric characters, "
-                    "'-', '_' or '.', and must start and end with an alphanumeric character (e.g. "
-                    "'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-                    f"'{_LABEL_VALUE}')"
-                ],
-            )
+        errors += _invalid(path, value, label_value(value))
     return errors
+
+
+def label_value(value: str) -> list[str]:
+    """Return what keeps a text from being a label's value."""
+    problems = ["must be no more than 63 bytes"] if len(value) > 63 else []
+    if not re.fullmatch(_LABEL_VALUE, value):
+        problems.append(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', "
+            "'_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  "
+            f"or 'my_value',  or '12345', regex used for validation is '{_LABEL_VALUE}')"
+        )
+    return problems
 
 
 def qualified_name(name: str) -> list[str]:
     """Return what is wrong with a label or annotation key."""
     prefix, slash, part = name.rpartition("/")
     problems = []
+    if "/" in prefix:
+        return [
+            "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must "
+            "start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or "
+            f"'123-abc', regex used for validation is '{_QUALIFIED}') with an optional DNS "
+            "subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
     if slash:
         if not prefix:
             problems.append("prefix part must be non-empty")
