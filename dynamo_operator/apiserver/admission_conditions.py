@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from dynamo_operator.apiserver import cel_types
 from dynamo_operator.apiserver.admission_requests import AdmissionRequest
-from dynamo_operator.apiserver.cel import Expression
-from dynamo_operator.apiserver.cel_source import ExpressionError
-from dynamo_operator.apiserver.cel_types import Type
+from dynamo_operator.apiserver.expressions.program import Program
+from dynamo_operator.apiserver.expressions.syntax import ExpressionError
+from dynamo_operator.apiserver.expressions.types import BOOL, DYN, STRING, Type
 
-_REQUEST: Final[Mapping[str, Type]] = {
-    name: cel_types.DYN for name in ("object", "oldObject", "request")
-}
+_REQUEST: Final[Mapping[str, Type]] = {name: DYN for name in ("object", "oldObject", "request")}
 _REMEMBERED: Final = 1000
 
 
@@ -31,13 +28,13 @@ def request_variables(request: AdmissionRequest) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def compiled_condition(source: str) -> Expression:
+def compiled_condition(source: str) -> Program:
     """Compile an expression about a request that is true or false.
 
     Raises:
         ExpressionError: it is none.
     """
-    return Expression(source, _REQUEST, cel_types.BOOL)
+    return _program(source, _REQUEST, BOOL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +52,15 @@ class PolicyCompiler:
         """Return the compiler for a policy."""
         return cls(spec.get("paramKind") is not None, bool(spec.get("variables")))
 
-    def validation(self, source: str) -> Expression:
+    def validation(self, source: str) -> Program:
         """Compile what a policy demands: true or false."""
-        return _compiled(source, self._names, cel_types.BOOL)
+        return _compiled(source, self._names, BOOL)
 
-    def text(self, source: str) -> Expression:
+    def text(self, source: str) -> Program:
         """Compile what a policy says."""
-        return _compiled(source, self._names, cel_types.STRING)
+        return _compiled(source, self._names, STRING)
 
-    def variable(self, source: str) -> Expression:
+    def variable(self, source: str) -> Program:
         """Compile a value of any type."""
         return _compiled(source, self._names, None)
 
@@ -98,5 +95,12 @@ def conditions_hold(conditions: Sequence[Mapping[str, Any]], variables: Mapping[
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _compiled(source: str, names: frozenset[str], result: Type | None) -> Expression:
-    return Expression(source, dict.fromkeys(names, cel_types.DYN), result)
+def _compiled(source: str, names: frozenset[str], result: Type | None) -> Program:
+    return _program(source, dict.fromkeys(names, DYN), result)
+
+
+def _program(source: str, variables: Mapping[str, Type], result: Type | None) -> Program:
+    program = Program(source, variables)
+    if result is not None and program.type != result:
+        raise ExpressionError(f"must evaluate to {result} but got {program.type}")
+    return program

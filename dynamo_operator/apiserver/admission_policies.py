@@ -15,7 +15,7 @@ from dynamo_operator.apiserver.admission_conditions import (
 from dynamo_operator.apiserver.admission_matching import is_exempt, matched, rule_matches
 from dynamo_operator.apiserver.admission_requests import AdmissionRequest
 from dynamo_operator.apiserver.calls import Call
-from dynamo_operator.apiserver.cel_source import ExpressionError
+from dynamo_operator.apiserver.expressions.syntax import ExpressionError
 from dynamo_operator.apiserver.kinds.pod_validation import selector_matches
 from dynamo_operator.apiserver.messages import to_json
 from dynamo_operator.apiserver.resources import Object

@@ -13,7 +13,7 @@ from dynamo_operator.apiserver.admission_conditions import conditions_hold, requ
 from dynamo_operator.apiserver.admission_matching import is_exempt, matched
 from dynamo_operator.apiserver.admission_requests import DELETE, AdmissionRequest
 from dynamo_operator.apiserver.calls import Call
-from dynamo_operator.apiserver.cel_source import ExpressionError
+from dynamo_operator.apiserver.expressions.syntax import ExpressionError
 from dynamo_operator.apiserver.messages import to_json
 from dynamo_operator.apiserver.object_metadata import decode_metadata
 from dynamo_operator.apiserver.remote import Question, Unanswered

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -50,7 +50,8 @@ class BuiltinStrategy:
 
     def unknown_fields(self, obj: Object) -> list[str]:
         """Return the paths that pruning drops."""
-        return [*unknown_fields(obj, self._root), *self._rules.unknown(obj)]
+        plain, free = unknown_fields(obj, self._root), list(self._rules.unknown(obj))
+        return sorted([*plain, *free], key=_position_in(obj)) if free else plain
 
     def decoded(self, obj: Object) -> Object:
         """Prune and default what a client sent.
@@ -140,6 +141,8 @@ class BuiltinStrategy:
         result: Object = prune(obj, self._root)
         drop_nulls(result, self._root, nullable_too=True)
         for error in self._validator.validate(result):
+            if error.value == "" and error.detail.endswith('of type byte: ""'):
+                continue  # of typed fields, none is no wrong one
             if error.kind is FieldErrorKind.TYPE_INVALID or "must be of type" in error.detail:
                 raise _undecodable(result, error)
         apply_defaults(result, self._root)
@@ -171,3 +174,16 @@ def _text(value: Any, default: str) -> str:
     if value is None:
         return default
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _position_in(obj: Object) -> Callable[[str], tuple[int, ...]]:
+    """The key that sorts paths in the order of the document, to the second step."""
+
+    def key(path: str) -> tuple[int, ...]:
+        first, _, rest = path.partition(".")
+        second = rest.partition(".")[0].partition("[")[0]
+        inside = obj.get(first)
+        names = list(inside) if isinstance(inside, dict) else []
+        return (list(obj).index(first), names.index(second) if second in names else 0)
+
+    return key

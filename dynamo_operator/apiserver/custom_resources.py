@@ -8,11 +8,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from dynamo_operator.apiserver import paths
-from dynamo_operator.apiserver.cel import RuleSet
 from dynamo_operator.apiserver.json_paths import JsonPath
 from dynamo_operator.apiserver.object_metadata import (
     dns1035_label,
-    dns_subdomain,
     qualified_name,
     validate_labels,
 )
@@ -28,6 +26,7 @@ from dynamo_operator.apiserver.schema import (
 from dynamo_operator.apiserver.schema_validation import Validator
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
 from dynamo_operator.apiserver.tables import age_since
+from dynamo_operator.apiserver.validation_rules import Check, RuleSet
 from dynamo_operator.apiserver.value_checks import same
 
 _BLOCKING: Final = frozenset(
@@ -108,21 +107,26 @@ class CustomResourceStrategy:
 
     def validate_create(self, obj: Object) -> list[FieldError]:
         """Return what schema and rules refuse."""
-        errors = [*self._validator.validate(obj), *_embedded_errors(obj, self._root)]
+        errors = [*self._validator.validate(obj), *embedded_errors(obj, self._root)]
         return self._with_rules(errors, [] if _blocks(errors) else list(self.rules.validate(obj)))
 
     def validate_update(self, new: Object, old: Object, subresource: str) -> list[FieldError]:
         """Return what schema and rules refuse, unchanged parts excepted."""
         errors = [*self._validator.validate_change(new, old)]
-        already = set(_embedded_errors(old, self._root))
-        errors += [e for e in _embedded_errors(new, self._root) if e not in already]
+        already = set(embedded_errors(old, self._root))
+        errors += [e for e in embedded_errors(new, self._root) if e not in already]
         return self._with_rules(
             errors, [] if _blocks(errors) else list(self.rules.validate(new, old))
         )
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        """Return nothing: schemas have no warnings."""
-        return []
+        """Return the rules that the object breaks where it was as it is."""
+        if old is None or self.rules.is_empty:
+            return []
+        check = Check()
+        for _ in self.rules.validate(obj, old, check):
+            pass
+        return [str(error) for error in check.ratcheted]
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the CRD's selectable fields."""
@@ -210,7 +214,8 @@ def _status_metadata(new: Object, old: Object) -> dict[str, Any]:
     return {**{k: v for k, v in old["metadata"].items() if k != "managedFields"}, **kept}
 
 
-def _embedded_errors(obj: Object, schema: Schema) -> list[FieldError]:
+def embedded_errors(obj: Object, schema: Schema) -> list[FieldError]:
+    """Return what keeps the embedded resources of an object from being objects."""
     errors: list[FieldError] = []
 
     def visit(path: str, embedded: dict[str, Any]) -> None:
@@ -222,26 +227,27 @@ def _embedded_errors(obj: Object, schema: Schema) -> list[FieldError]:
 
 def _embedded_error(path: str, embedded: dict[str, Any]) -> list[FieldError]:
     errors = [
-        FieldError(paths.join(path, name), FieldErrorKind.REQUIRED, "must not be empty")
+        FieldError(paths.join(path, name), FieldErrorKind.REQUIRED)
         for name in ("apiVersion", "kind")
         if not embedded.get(name)
     ]
+    metadata = embedded.get("metadata")
+    if isinstance(metadata, dict):
+        errors += _embedded_metadata(f"{path}.metadata", metadata)
     kind = embedded.get("kind")
     if isinstance(kind, str) and kind:
-        errors += _invalid(f"{path}.kind", kind, dns1035_label(kind.lower()))
+        words = "may have mixed case, but should otherwise match: "
+        problems = [f"{words}{problem}" for problem in dns1035_label(kind.lower())]
+        errors += _invalid(f"{path}.kind", kind, problems)
     version = embedded.get("apiVersion")
     if isinstance(version, str) and version.count("/") > 1:
         problem = f"unexpected GroupVersion string: {version}"
         errors += _invalid(f"{path}.apiVersion", version, [problem])
-    metadata = embedded.get("metadata")
-    if isinstance(metadata, dict):
-        errors += _embedded_metadata(f"{path}.metadata", metadata)
     return errors
 
 
 def _embedded_metadata(path: str, metadata: Mapping[str, Any]) -> list[FieldError]:
-    name = metadata.get("name")
-    errors = _invalid(f"{path}.name", name, dns_subdomain(name)) if isinstance(name, str) else []
+    errors: list[FieldError] = []
     labels = metadata.get("labels") or {}
     if isinstance(labels, dict) and all(isinstance(v, str) for v in labels.values()):
         errors += validate_labels(labels, f"{path}.labels")

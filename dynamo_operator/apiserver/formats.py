@@ -6,7 +6,6 @@ import base64
 import binascii
 import ipaddress
 import re
-import uuid
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from typing import Any, Final
@@ -17,9 +16,9 @@ _DATE_TIME: Final = re.compile(
 )
 _DURATION: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _HOSTNAME: Final = re.compile(
-    r"(?=.{1,255}$)([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*\.?"
+    r"(?=.{1,255}$)([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"
 )
-_EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+\.?[^@\s]*")
+_EMAIL: Final = re.compile(r"(?:[^<>@]*<[^@\s<>]+@[^@\s<>]+>|[^@\s]+@[^@\s]+)")
 _SECONDS: Final[Mapping[str, float]] = {
     "ns": 1e-9,
     "us": 1e-6,
@@ -74,6 +73,14 @@ def check_string(name: str) -> Callable[[str], bool] | None:
     return _STRING_FORMATS.get(name)
 
 
+def is_known_format(source: Mapping[str, Any]) -> bool:
+    """Whether the server checks the format of a schema's node."""
+    form, kind = source["format"], source.get("type", "")
+    if kind in ("", "string"):
+        return form in _STRING_FORMATS or form == "password"
+    return form in {"integer": ("int32", "int64"), "number": ("float", "double")}.get(kind, ())
+
+
 def number_bounds(name: str) -> tuple[int, int] | None:
     """Return the inclusive range of an integer format."""
     return _NUMBER_FORMATS.get(name)
@@ -94,33 +101,105 @@ def _uri(text: str) -> None:
     parts = urlsplit(text)
     if not parts.scheme and not text.startswith("/"):
         raise ValueError(text)
+    if " " in parts.netloc:
+        raise ValueError(text)
 
 
-def _uuid_version(version: int | None) -> Callable[[str], bool]:
-    def check(text: str) -> bool:
-        try:
-            parsed = uuid.UUID(text)
-        except ValueError:
-            return False
-        return version is None or parsed.version == version
-
-    return check
+def _matches(pattern: str) -> Callable[[str], bool]:
+    compiled = re.compile(pattern, re.ASCII)
+    return lambda text: compiled.fullmatch(text) is not None
 
 
+def _uuid(version: str) -> Callable[[str], bool]:
+    third = f"{version}[0-9a-f]{{3}}" if version else "[0-9a-f]{4}"
+    fourth = "[89ab][0-9a-f]{3}" if version in ("4", "5") else "[0-9a-f]{4}"
+    return _matches(f"(?i)[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{third}-?{fourth}-?[0-9a-f]{{12}}")
+
+
+def _ipv4(text: str) -> None:
+    ipaddress.IPv4Address(".".join(part.lstrip("0") or "0" for part in text.split(".")))
+
+
+def _ipv6(text: str) -> None:
+    if "%" in text:
+        raise ValueError(text)
+    ipaddress.IPv6Address(text)
+
+
+def _duration(text: str) -> None:
+    """Go's durations, and those with words such as `1 day`."""
+    if re.fullmatch(_ISO_DURATION, text) and text[-1] not in "PT":
+        return
+    parts = re.findall(r"\s*(\d+)\s*([A-Za-zµ]+)", text)
+    in_words = parts and re.fullmatch(r"(\s*\d+\s*[A-Za-zµ]+)+", text)
+    if not in_words or not all(_is_unit(unit) for _, unit in parts):
+        parse_duration(text)
+
+
+def _is_unit(text: str) -> bool:
+    return text.lower().rstrip("s") in _LONG_UNITS or text in _SECONDS
+
+
+_ISO_DURATION: Final = r"P(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?"
+_LONG_UNITS: Final = (
+    *("nano", "nanosecond", "micro", "microsecond", "milli", "millisecond", "second", "sec"),
+    *("minute", "min", "hour", "hr", "h", "day", "d", "week", "wk", "w", "m"),
+)
+
+
+def _is_isbn(text: str, lengths: tuple[int, ...]) -> bool:
+    digits = re.sub(r"[\s-]", "", text)
+    if len(digits) not in lengths or re.fullmatch(r"\d+X?", digits, re.ASCII) is None:
+        return False
+    values = [10 if digit == "X" else int(digit) for digit in digits]
+    if len(digits) == 10:
+        return sum((at + 1) * value for at, value in enumerate(values)) % 11 == 0
+    return sum(value * (3 if at % 2 else 1) for at, value in enumerate(values)) % 10 == 0
+
+
+def _is_credit_card(text: str) -> bool:
+    digits = re.sub(r"\D", "", text)
+    if re.fullmatch(_CREDIT_CARD, digits, re.ASCII) is None:
+        return False
+    doubled = [int(d) * (2 if at % 2 else 1) for at, d in enumerate(reversed(digits))]
+    return sum(value - 9 if value > 9 else value for value in doubled) % 10 == 0
+
+
+_CREDIT_CARD: Final = (
+    r"(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}"
+    r"|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\d{3})\d{11})"
+)
+_SHADE: Final = r"\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*"
+_MAC: Final = (
+    r"([0-9A-Fa-f]{2}:){5,19}[0-9A-Fa-f]{2}|([0-9A-Fa-f]{2}-){5,19}[0-9A-Fa-f]{2}"
+    r"|([0-9A-Fa-f]{4}\.){2,9}[0-9A-Fa-f]{4}"
+)
+
+
+_is_date = _accepts(date.fromisoformat)
+_is_base64 = _accepts(lambda text: base64.b64decode(text, validate=True))
 _STRING_FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "date-time": _accepts(parse_date_time),
     "datetime": _accepts(parse_date_time),
-    "date": _accepts(date.fromisoformat),
-    "duration": _accepts(parse_duration),
-    "byte": _accepts(lambda text: base64.b64decode(text, validate=True)),
-    "ipv4": _accepts(ipaddress.IPv4Address),
-    "ipv6": _accepts(ipaddress.IPv6Address),
+    "date": lambda text: len(text) == 10 and _is_date(text),
+    "duration": _accepts(_duration),
+    "byte": lambda text: bool(text) and _is_base64(text),
+    "ipv4": _accepts(_ipv4),
+    "ipv6": _accepts(_ipv6),
     "cidr": _accepts(lambda text: ipaddress.ip_interface(text) if "/" in text else int("")),
-    "mac": lambda text: re.fullmatch(r"([0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}", text) is not None,
-    "uuid": _uuid_version(None),
-    "uuid3": _uuid_version(3),
-    "uuid4": _uuid_version(4),
-    "uuid5": _uuid_version(5),
+    "mac": _matches(_MAC),
+    "uuid": _uuid(""),
+    "uuid3": _uuid("3"),
+    "uuid4": _uuid("4"),
+    "uuid5": _uuid("5"),
+    "bsonobjectid": _matches("[0-9a-fA-F]{24}"),
+    "isbn": lambda text: _is_isbn(text, (10, 13)),
+    "isbn10": lambda text: _is_isbn(text, (10,)),
+    "isbn13": lambda text: _is_isbn(text, (13,)),
+    "creditcard": _is_credit_card,
+    "ssn": _matches(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
+    "hexcolor": _matches("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
+    "rgbcolor": _matches(rf"rgb\({_SHADE},{_SHADE},{_SHADE}\)"),
     "hostname": lambda text: _HOSTNAME.fullmatch(text) is not None,
     "email": lambda text: _EMAIL.fullmatch(text) is not None,
     "uri": _accepts(_uri),

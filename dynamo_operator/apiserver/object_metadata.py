@@ -148,7 +148,7 @@ def qualified_name(name: str) -> list[str]:
     problems = []
     if "/" in prefix:
         return [
-            "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must "
+            "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must "
             "start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or "
             f"'123-abc', regex used for validation is '{_QUALIFIED}') with an optional DNS "
             "subdomain prefix and '/' (e.g. 'example.com/MyName')"

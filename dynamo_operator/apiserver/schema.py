@@ -180,7 +180,7 @@ def prune(value: Any, schema: Schema | None) -> Any:
 
 def _prune(value: Any, schema: Schema | None, *, kept: bool) -> Any:
     if isinstance(value, dict):
-        kept = kept or (schema is not None and (schema.preserve_unknown or schema.any_additional))
+        kept = kept or (schema is not None and schema.preserve_unknown)
         return {
             name: _prune(
                 child, schema.child(name) if schema else None, kept=_kept_below(schema, name, kept)
@@ -194,8 +194,12 @@ def _prune(value: Any, schema: Schema | None, *, kept: bool) -> Any:
         below = kept or (schema is not None and schema.preserve_unknown)
         return [_prune(item, items, kept=below) for item in value]
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
-        return int(value)  # as the server's JSON encoder writes it
+        wrong = schema is not None and schema.type in _NO_NUMBERS  # is refused as it was sent
+        return value if wrong else int(value)  # as the server's JSON encoder writes it
     return value
+
+
+_NO_NUMBERS: Final = frozenset({"string", "boolean", "object", "array"})
 
 
 def _kept_below(schema: Schema | None, name: str, kept: bool) -> bool:
@@ -215,12 +219,18 @@ def _unknown(value: Any, schema: Schema | None, path: str) -> Iterator[str]:
         for name, child in value.items():
             where = f"{path}.{name}" if path else name
             if schema.keeps(name):
-                yield from _unknown(child, schema.child(name), where)
+                of_nothing = schema.any_additional and not schema.preserve_unknown
+                below = schema.child(name) or (_EMPTY if of_nothing else None)
+                yield from _unknown(child, below, where)
             else:
                 yield where
     elif isinstance(value, list) and schema.items is not None:
         for index, item in enumerate(value):
             yield from _unknown(item, schema.items, f"{path}[{index}]")
+
+
+_EMPTY: Final = Schema({})
+"""Of values about which nothing is told, and of which nothing is kept."""
 
 
 def drop_nulls(value: Any, schema: Schema | None, *, nullable_too: bool = False) -> None:

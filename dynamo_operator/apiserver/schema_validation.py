@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from dynamo_operator.apiserver import paths
@@ -10,13 +11,16 @@ from dynamo_operator.apiserver.schema import Schema
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
 from dynamo_operator.apiserver.value_checks import (
     TYPE_TESTS,
+    enum_check,
     map_key,
+    out_of_width,
     same,
     type_error,
     value_checks,
 )
 
 _ABSENT: Final = object()
+_NULL: Final = "\0"
 _WIDTHS: Final = ("int32", "int64")
 
 
@@ -59,26 +63,35 @@ class Validator:
                 yield from validator.validate_change(child, before, where)
 
     def _own_errors(self, value: Any, path: str) -> list[FieldError] | None:
-        """Errors of this node alone; None when nothing below is to be looked at."""
+        """What is wrong with the value alone; None where nothing below it can be looked at."""
         if value is None and self._schema.nullable:
-            return None
+            return self._enum_errors(value, path) or None
         if not self._right_type(value):
-            return self._type_errors(value, path)
+            return [*self._type_errors(value, path), *self._enum_errors(value, path)]
         return [error for check in self._checks for error in check(value, path)]
+
+    def _enum_errors(self, value: Any, path: str) -> list[FieldError]:
+        """What enums say of a value, which they look at whatever its type."""
+        allowed = self._schema.source.get("enum")
+        if not allowed:
+            return []
+        looked_at = value if value is not None else _NULL  # which no enum has, whatever it lists
+        return [replace(e, value=value) for e in enum_check(allowed)(looked_at, path)]
 
     def _type_errors(self, value: Any, path: str) -> list[FieldError]:
         form = self._schema.source.get("format", "")
-        if self._schema.type != "integer" or not isinstance(value, float):
+        if self._schema.type != "integer":
             return [type_error(path, self._schema.type or "integer,string", value)]
-        root = "status" if path.startswith("status.") else ""  # what was validated as a whole
-        width = f"with format {form}" if form in _WIDTHS else "(default format)"
-        whole = f"Checked value must be of type integer {width} in {path}"
+        if isinstance(value, (bool, dict)) and form in _WIDTHS:
+            where = f"{path} in body must be of type {form}: "
+            return [FieldError(path, FieldErrorKind.TYPE_INVALID, f'{where}""', "")]
+        if not isinstance(value, float):
+            return [type_error(path, "integer", value)]
+        own = type_error(path, "integer", value)
         if form in _WIDTHS:
             words = f'{path} in body must be of type {form}: "float64"'
             own = FieldError(path, FieldErrorKind.TYPE_INVALID, words, "float64")
-        else:
-            own = type_error(path, "integer", value)
-        return [own, FieldError(paths.shown(root), FieldErrorKind.INVALID, whole, "")]
+        return [own, out_of_width(path, form if form in _WIDTHS else "")]
 
     def _right_type(self, value: Any) -> bool:
         if self._schema.int_or_string:

@@ -70,11 +70,19 @@ class FieldError:
         """The text without the path, as in a cause's message."""
         text = _KIND_WORDS[self.kind]
         if self.kind not in _WITHOUT_VALUE and self.value is not OMITTED:
-            text += f": {json.dumps(self.value, ensure_ascii=False, separators=(',', ':'))}"
+            text += f": {_shown(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
     def __str__(self) -> str:
         return f"{self.path}: {self.body}"
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if isinstance(value, (dict, list)):  # which Go makes safe for HTML
+        for character in "<>&":
+            text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
 
 
 class StatusError(Exception):

@@ -24,7 +24,7 @@ TYPE_TESTS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "boolean": lambda v: isinstance(v, bool),
     "integer": lambda v: (
         (isinstance(v, int) and not isinstance(v, bool))
-        or (isinstance(v, float) and v.is_integer())
+        or (isinstance(v, float) and v.is_integer() and abs(v) < 2**63)
     ),
     "number": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool),
 }
@@ -34,7 +34,7 @@ TYPE_TESTS: Final[Mapping[str, Callable[[Any], bool]]] = {
 def value_checks(source: Mapping[str, Any], schema: Schema | None) -> Iterable[Check]:
     """Yield the checks of one node's value validations; `schema` is None inside a junctor."""
     if "enum" in source:
-        yield _enum(source["enum"])
+        yield enum_check(source["enum"])
     yield from _number_checks(source)
     yield from _string_checks(source)
     yield from _array_checks(source)
@@ -50,6 +50,14 @@ def type_error(path: str, expected: str, value: Any) -> FieldError:
     where = f"{path} in body" if path else "in body"
     detail = f"{where} must be of type {expected}: {json.dumps(actual)}"
     return FieldError(paths.shown(path), FieldErrorKind.TYPE_INVALID, detail, actual)
+
+
+def out_of_width(path: str, form: str) -> FieldError:
+    """Return the error for an integer that is none, or none of that format."""
+    root = "status" if path.startswith("status.") else ""  # what was validated as a whole
+    width = f"with format {form}" if form else "(default format)"
+    words = f"Checked value must be of type integer {width} in {path}"
+    return FieldError(paths.shown(root), FieldErrorKind.INVALID, words, "")
 
 
 def json_type(value: Any) -> str:
@@ -95,8 +103,9 @@ def _invalid(path: str, value: Any, words: str) -> FieldError:
     return FieldError(paths.shown(path), FieldErrorKind.INVALID, f"{where} {words}", value)
 
 
-def _enum(allowed: Sequence[Any]) -> Check:
-    names = ", ".join(json.dumps(a, ensure_ascii=False) for a in allowed)
+def enum_check(allowed: Sequence[Any]) -> Check:
+    """Return the check for one of the allowed values."""
+    names = ", ".join(map(_listed, allowed))
 
     def check(value: Any, path: str) -> Iterable[FieldError]:
         if not any(same(value, one) for one in allowed):
@@ -105,6 +114,13 @@ def _enum(allowed: Sequence[Any]) -> Check:
             )
 
     return check
+
+
+def _listed(value: Any) -> str:
+    """A value of an enum as messages list it: in quotes, whatever its type."""
+    if not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _number_checks(source: Mapping[str, Any]) -> Iterable[Check]:
@@ -119,7 +135,7 @@ def _number_checks(source: Mapping[str, Any]) -> Iterable[Check]:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return
         if bounds is not None and not bounds[0] <= value <= bounds[1]:
-            yield _invalid(path, value, f"must be of type {source['format']}: {_text(value)}")
+            yield out_of_width(path, source["format"])
         if low is not None and (value <= low if open_low else value < low):
             words = "greater than" if open_low else "greater than or equal to"
             yield _invalid(path, value, f"should be {words} {_text(low)}")
@@ -179,6 +195,32 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
         raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
 
 
+def pattern_fault(pattern: str) -> str:
+    """Return what is wrong with a pattern, in Go's words; nothing if it can be used."""
+    try:
+        compile_pattern(pattern)
+    except ValueError as error:
+        return _go_words(pattern, str(error))
+    return ""
+
+
+def _go_words(pattern: str, words: str) -> str:
+    bare = re.sub(r"\\\\", "", pattern)
+    if found := re.search(r"\(\?(?:<[=!]|=|!|P=|<)", bare):
+        return f"error parsing regexp: invalid or unsupported Perl syntax: `{found.group()}`"
+    if found := re.search(r"\\[1-9]", bare):
+        return f"error parsing regexp: invalid escape sequence: `{found.group()}`"
+    if "unterminated character set" in words:
+        return f"error parsing regexp: missing closing ]: `{pattern[pattern.rindex('[') :]}`"
+    if "unterminated subpattern" in words or "missing )" in words:
+        return f"error parsing regexp: missing closing ): `{pattern}`"
+    if "unbalanced parenthesis" in words:
+        return f"error parsing regexp: unexpected ): `{pattern}`"
+    if "nothing to repeat" in words:
+        return f"error parsing regexp: missing argument to repetition operator: `{pattern[:1]}`"
+    return f"error parsing regexp: {words}"
+
+
 _END_ANCHOR: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$", re.DOTALL)
 _POSIX: Final[Mapping[str, str]] = {
     "alnum": "[0-9A-Za-z]",
@@ -234,7 +276,8 @@ def _unique(schema: Schema) -> Check:
     def check(value: Any, path: str) -> Iterable[FieldError]:
         if not isinstance(value, list):
             return
-        seen = set()
+        seen: set[Any] = set()
+        told: set[Any] = set()
         for position, item in enumerate(value):
             identity: Any
             if schema.list_type == "map":
@@ -246,8 +289,10 @@ def _unique(schema: Schema) -> Check:
                 )
             else:
                 identity, shown = _hashable(item), item
-            if identity in seen:
+            if identity in seen and identity not in told:
                 yield FieldError(paths.index(path, position), FieldErrorKind.DUPLICATE, "", shown)
+                if schema.list_type == "map":  # whose duplicates are told once each
+                    told.add(identity)
             seen.add(identity)
 
     return check
@@ -262,7 +307,7 @@ def _junctors(source: Mapping[str, Any]) -> Iterable[Check]:
 
         def check(value: Any, path: str) -> Iterable[FieldError]:
             if not refused(value, path):
-                yield _invalid(path, _brief(value), "must not validate the schema (not)")
+                yield _junction(path, "must not validate the schema (not)")
 
         yield check
 
@@ -298,12 +343,17 @@ def _branch(source: Mapping[str, Any]) -> Branch:
     return validate
 
 
+def _junction(path: str, words: str) -> FieldError:
+    """An error about branches, which the server tells of the whole object."""
+    return FieldError("<nil>", FieldErrorKind.INVALID, f'"{path}" {words}', "")
+
+
 def _all_of(branches: Sequence[Branch]) -> Check:
     def check(value: Any, path: str) -> Iterable[FieldError]:
-        found = [error for branch in branches for error in branch(value, path)]
-        if found:
-            yield _invalid(path, _brief(value), "must validate all the schemas (allOf)")
-        yield from found
+        errors = [error for branch in branches for error in branch(value, path)]
+        if errors:
+            yield from errors
+            yield _junction(path, "must validate all the schemas (allOf)")
 
     return check
 
@@ -312,7 +362,7 @@ def _any_of(branches: Sequence[Branch]) -> Check:
     def check(value: Any, path: str) -> Iterable[FieldError]:
         results = [branch(value, path) for branch in branches]
         if all(results):
-            yield _invalid(path, _brief(value), "must validate at least one schema (anyOf)")
+            yield _junction(path, "must validate at least one schema (anyOf)")
             yield from min(results, key=len)
 
     return check
@@ -325,16 +375,11 @@ def _one_of(branches: Sequence[Branch]) -> Check:
         if valid != 1:
             found = f"Found {valid} valid alternatives" if valid else "Found none valid"
             words = f"must validate one and only one schema (oneOf). {found}"
-            yield _invalid(path, _brief(value), words)
+            yield _junction(path, words)
             if not valid:
                 yield from min(results, key=len)
 
     return check
-
-
-def _brief(value: Any) -> Any:
-    """Containers are too long for a message: their type stands for them."""
-    return json_type(value) if isinstance(value, (dict, list)) else value
 
 
 _JUNCTORS: Final[Mapping[str, Callable[[Sequence[Branch]], Check]]] = {

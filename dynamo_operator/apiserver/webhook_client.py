@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlencode
 
 from dynamo_operator.apiserver.messages import Response, to_json
+from dynamo_operator.apiserver.object_metadata import dns_subdomain
 from dynamo_operator.apiserver.resources import Object
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
 
@@ -139,6 +140,29 @@ def client_config_errors(config: Mapping[str, Any], path: str) -> Iterator[Field
         for field in ("name", "namespace"):
             if not service.get(field):
                 yield FieldError(f"{path}.service.{field}", FieldErrorKind.REQUIRED)
+        yield from _service_errors(service, f"{path}.service")
+
+
+def _service_errors(service: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+    port, where = service.get("port", 443), service.get("path")
+    if not 1 <= port <= 65535:
+        detail = "port is not valid: must be between 1 and 65535, inclusive"
+        yield FieldError(f"{path}.port", FieldErrorKind.INVALID, detail, port)
+    if where is None or where == "/":
+        return
+    if where == "":
+        yield FieldError(f"{path}.path", FieldErrorKind.INVALID, "must start with a '/'", where)
+        return
+    if not where.startswith("/"):
+        yield FieldError(f"{path}.path", FieldErrorKind.INVALID, "must start with a '/'", where)
+    steps = where[1:].split("/")
+    for position, step in enumerate(steps):
+        if position == len(steps) - 1 and not step:
+            break
+        problems = [f"segment[{position}] may not be empty"] if not step else []
+        problems += dns_subdomain(step) if step else []
+        for problem in problems:
+            yield FieldError(f"{path}.path", FieldErrorKind.INVALID, problem, where)
 
 
 def _response(review: Object, body: bytes) -> Object:

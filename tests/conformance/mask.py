@@ -11,6 +11,7 @@
 | continue tokens | CONTINUE and what they go on after | a server's own encoding |
 | suffixes of generated names | generateName and XXXXX | random |
 | order of managedFields | sorted | depends on the second of the clock |
+| the number in the name of an expression's own type | selfType | random |
 | what follows a message's first line | ... | shows Go's own structures |
 | addresses and ports the server chose | ALLOCATED | random |
 | headers but `HEADERS` | left out | connection, cache and audit details |
@@ -39,6 +40,7 @@ HEADERS = (
 )
 
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_OWN_TYPE = re.compile(r"\bselfType\d+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _VERSION_IN_TEXT = re.compile(r"(resource version: |\()\d+(\)|, current: \d+| ?\(\d+\))*")
 _NEAR = timedelta(hours=1)
@@ -63,7 +65,7 @@ class Mask:
         return {"status": status, **masked["headers"], "body": self._value(masked["body"], "")}
 
     def _text(self, text: str) -> str:
-        text = text.replace(self._namespace, "NAMESPACE")
+        text = _OWN_TYPE.sub("selfType", text.replace(self._namespace, "NAMESPACE"))
         text = _UID.sub(lambda match: self._uid(match.group()), text)
         return _TIME.sub(lambda match: self._time(match.group()), text)
 
@@ -71,7 +73,10 @@ class Mask:
         return self._uids.setdefault(uid, f"UID-{len(self._uids) + 1}")
 
     def _time(self, text: str) -> str:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        try:
+            moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        except ValueError:  # what only looks like a time
+            return text
         if abs(moment - self._now) > _NEAR:
             return text
         return "MICROTIME" if "." in text else "TIME"

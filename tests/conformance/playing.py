@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -20,6 +21,9 @@ from tests.conformance.requests import Case, Json, Request, merged, resolved
 
 _USER_AGENT = "lab/1.0"
 _ANSWER_SECONDS = 30.0
+PATIENCE = timedelta(seconds=6)
+"""How long a case waits for what takes effect later."""
+_PAUSE_SECONDS = 0.02
 _SAFE = "/:@!$&'()*+,;=~%"
 
 
@@ -64,14 +68,19 @@ class Player:
         bodies: list[Json] = []
         masked: list[Json] = []
         latest: Json = {}
+        begun = now()
         for each in case.requests:
             sent = _http_request(each, namespace, bodies, latest)
             status, headers, body = await self._ask(sent, each)
+            while each.until and status != each.until and now() - begun < PATIENCE:
+                await asyncio.sleep(_PAUSE_SECONDS)
+                status, headers, body = await self._ask(sent, each)
             self.played += 1
             bodies.append(body)
             if status < 400 and isinstance(body, dict) and "name" in body.get("metadata", {}):
                 latest = body
-            masked.append(mask.answer(status, headers, body))
+            kept = _kept(body, each.keep) if status < 400 else body
+            masked.append(mask.answer(status, headers, kept))
         return versions(masked)
 
     async def clean(self) -> None:
@@ -115,6 +124,12 @@ class Player:
         except TransportError:  # a defect of the server: no answer is to be imitated
             return 0, {}, "no answer"
         return answer.status, answer.headers, _decoded(answer.body, answer.headers)
+
+
+def _kept(body: Json, fields: Sequence[str]) -> Json:
+    if not fields or not isinstance(body, dict):
+        return body
+    return {name: body[name] for name in fields if name in body}
 
 
 def transport_of(client: Client) -> Transport:

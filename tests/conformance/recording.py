@@ -49,6 +49,9 @@ async def record(domains: Sequence[str]) -> None:
         for domain in domains:
             answers = await player.play(cases_of(domain), at_once=at_once(domain))
             write_down(domain, answers)
+            for case in cases_of(domain):
+                for asked, answer in zip(case.requests, answers[case.name], strict=True):
+                    assert asked.until in (0, answer["status"]), f"{asked.line}: {answer}"
 
 
 if __name__ == "__main__":

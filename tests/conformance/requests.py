@@ -18,6 +18,9 @@ own namespace, or with a slash for a path as it stands. The verbs are those of H
 The header Accept may be one of `table`, `metadata`, `metadata-list`, `yaml` and `protobuf`; who
 asks is said by Impersonate-User and Impersonate-Group.
 
+What takes effect a moment later is sent again until the answer's code is that of the header Until;
+Keep names the top-level fields of an answer without error that are compared, a comma between them.
+
 A body `{...}` gets apiVersion and kind, and that of an APPLY the name in the path, which `={...}`
 (the body as it stands) does not;
 `+{...}` is the object that the case's latest answer held, changed by this merge patch, and
@@ -96,6 +99,8 @@ class Request:
         change: the body is a merge patch of the latest object.
         events: of a watch: after how many it is left; 0: the server ends it. None: no watch.
         line: how it was written, for reports.
+        until: the request is sent again until this is the answer's code: what takes effect later.
+        keep: of a body without error only these top-level fields are compared; () for all.
     """
 
     method: str
@@ -106,6 +111,8 @@ class Request:
     change: bool = False
     events: int | None = None
     line: str = ""
+    until: int = 0
+    keep: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +153,8 @@ def request(line: str) -> Request:
     if accept := headers.get("Accept"):
         headers["Accept"] = _REPRESENTATIONS.get(accept, accept)
     events = int(headers.pop("Events", 0)) if verb == "WATCH" else None
+    until = int(headers.pop("Until", 0))
+    keep = tuple(headers.pop("Keep").split(",")) if "Keep" in headers else ()
     name = short.split("/")[1] if "/" in short[1:] else ""
     body, change = _body(body_text or "", method, content_type, identity, name)
     if body is not None and content_type:
@@ -153,7 +162,7 @@ def request(line: str) -> Request:
     query = [_pair(each) for each in query_text.split("&") if each]
     if verb == "WATCH":
         query.insert(0, ("watch", "true"))
-    return Request(method, path, tuple(query), headers, body, change, events, line)
+    return Request(method, path, tuple(query), headers, body, change, events, line, until, keep)
 
 
 def full_path(short: str) -> tuple[str, dict[str, str]]:

@@ -80,6 +80,20 @@ def _selector(values: list[Any], _result: Any) -> int:
     return 10 + ceil(length * TRAVERSAL) + ceil(ceil(length * 0.5) * 50)
 
 
+def _sets(factor: int) -> Charge:
+    return lambda values, _: 1 + size_of(values[0]) * size_of(values[1]) * factor
+
+
+def _listed(_values: list[Any], result: Any) -> int:
+    return size_of(result) + 11
+
+
+def _compared_with_itself(values: list[Any], _result: Any) -> int:
+    keys = values[-1]
+    factor = 2 + TRAVERSAL if keys and isinstance(keys[0], (str, bytes)) else 2
+    return int(len(keys) ** 2 * factor) + 11
+
+
 def _format(values: list[Any], _result: Any) -> int:
     longest = FORMATS[values[0].text][1]
     return ceil((1 + size_of(values[1])) * TRAVERSAL) * ceil(longest * REGEX)
@@ -96,6 +110,10 @@ _CHARGES: Final[dict[str, Charge]] = {
     **dict.fromkeys(("matches", "find", "findAll"), _pattern),
     **dict.fromkeys(("fieldSelector", "labelSelector"), _selector),
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"), _all),
+    **dict.fromkeys(("sets.contains", "sets.intersects"), _sets(1)),
+    "sets.equivalent": _sets(2),
+    **dict.fromkeys(("slice", "lists.range", "flatten"), _listed),
+    **dict.fromkeys(("distinct", "sort", "@sortByAssociatedKeys"), _compared_with_itself),
     "@in": _items,
     "_+_": _sum,
     "check": lambda _values, _result: CHECK,

@@ -164,6 +164,8 @@ class Checker:
             fields = held.fields or {}
             if name in fields:
                 result = fields[name]
+            elif name == "namespace" and f"__{name}__" in fields:
+                result = fields[f"__{name}__"]
             elif held.fields is not None or held.name.startswith("kubernetes."):
                 result = self._fault(node, f"undefined field '{name}'")
         elif held.kind == "param":
@@ -236,14 +238,12 @@ class Checker:
     def _is(self, node: Node, wanted: Type) -> bool:
         return self._unifier.assignable([node.type], [wanted])
 
-    def _joined(self, node: Node, before: Type | None, now: Type) -> Type:
+    def _joined(self, before: Type | None, now: Type) -> Type:
         """The type of a literal's elements so far: any, where they differ."""
         if before is None:
             return now
-        if self._unifier.assignable([before], [now]):
-            return most_general(before, now)
-        words = f"expected type '{before}' but found '{now}'"
-        return self._fault(node, words)
+        fits = self._unifier.assignable([before], [now])
+        return most_general(before, now) if fits else DYN
 
     def _element(self, node: Node, *, is_optional: bool) -> Type:
         found = self._check(node)
@@ -258,16 +258,16 @@ class Checker:
         joined: Type | None = None
         for at, item in enumerate(node.items):
             found = self._element(item, is_optional=at in node.optional)
-            joined = self._joined(item, joined, found)
+            joined = self._joined(joined, found)
         return list_of(joined or self._unifier.new())
 
     def _map(self, entries: list[Entry]) -> Type:
         keys: Type | None = None
         values: Type | None = None
         for entry in entries:
-            keys = self._joined(entry.key, keys, self._check(entry.key))
+            keys = self._joined(keys, self._check(entry.key))
             found = self._element(entry.value, is_optional=entry.optional)
-            values = self._joined(entry.value, values, found)
+            values = self._joined(values, found)
         return map_of(keys or self._unifier.new(), values or self._unifier.new())
 
     def _message(self, node: Message) -> Type:

@@ -399,6 +399,32 @@ class Estimator:
         """For the longest pattern that a format has."""
         return self.size(given[1]).times(TRAVERSAL).times(_LONGEST_FORMAT * REGEX)
 
+    def sets(self, node: Call, _overload: Overload, given: Sequence[Node]) -> Range:
+        """For each pair of items; twice for what asks both ways."""
+        factor = 2 if node.function == "sets.equivalent" else 1
+        return (self.size(given[0]) * self.size(given[1])).times(factor) + _ONE
+
+    def listed(self, node: Call, overload: Overload, given: Sequence[Node]) -> Range:
+        """For each item of the list that is made."""
+        size, factor = self.size(given[0]), 1.0
+        match node.function:
+            case "slice":
+                start, end = _constant(given[1], 0), _constant(given[2], size.most)
+                size = fixed(max(end - start, 0))
+            case "lists.range":
+                size = fixed(_constant(given[0], MOST))
+            case "flatten":
+                factor = float(_constant(given[1], MOST)) if len(given) > 1 else 1.0
+            case "distinct":
+                size, factor = size * size, 2.0
+            case "sort" | "@sortByAssociatedKeys":
+                keys = given[-1]
+                size = self.size(keys) * self.size(keys)
+                kind = overload.parameters[-1].arguments[0].kind
+                factor = 2.0 + TRAVERSAL if kind in _TEXTS else 2.0
+        self._sizes[node] = size
+        return size.times(factor) + fixed(11)
+
     def within(self, node: Call, overload: Overload, given: Sequence[Node]) -> Range:
         """For the addresses that are compared."""
         sizes = Range(4, 16)
@@ -452,6 +478,9 @@ _RULES: Final[dict[str, _Rule]] = {
     **dict.fromkeys(("fieldSelector", "labelSelector"), Estimator.selector),
     **dict.fromkeys(("containsIP", "containsCIDR"), Estimator.within),
     **dict.fromkeys(("bytes", "string", "ip"), Estimator.sized),
+    **dict.fromkeys(("sets.contains", "sets.intersects", "sets.equivalent"), Estimator.sets),
+    **dict.fromkeys(("slice", "lists.range", "flatten", "distinct", "reverse"), Estimator.listed),
+    **dict.fromkeys(("sort", "@sortByAssociatedKeys"), Estimator.listed),
     "_+_": Estimator.added,
     "@in": Estimator.items,
     "check": lambda *_: fixed(CHECK),
@@ -459,6 +488,13 @@ _RULES: Final[dict[str, _Rule]] = {
     "join": Estimator.joined,
     "validate": Estimator.format,
 }
+
+
+def _constant(node: Node, otherwise: int) -> int:
+    """The number that a node is, if it is a constant that is not negative."""
+    if isinstance(node, Literal) and isinstance(node.value, int) and node.value >= 0:
+        return int(node.value)
+    return otherwise
 
 
 def _is_scalar(one: Type) -> bool:

@@ -40,6 +40,10 @@ class Overload:
         """Whether it can be called with these values, whose types were not known before."""
         return len(values) == len(self.parameters) and all(map(_is, values, self.parameters))
 
+    def takes_first(self, value: Any) -> bool:
+        """Whether its first parameter can be that."""
+        return _is(value, self.parameters[0])
+
 
 def _is(value: Any, declared: Type) -> bool:
     if declared.kind in ("dyn", "param"):
@@ -54,8 +58,10 @@ Functions = Mapping[str, tuple[Overload, ...]]
 
 
 def declared(*tables: Iterable[tuple[str, Callable[..., Any]]]) -> Functions:
-    """Return the functions of tables: a signature such as `string::find(string) -> string`, and
-    what it does. Two colons stand between a method's target and its name.
+    """Return the functions of tables: signatures, and what each does.
+
+    A signature is such as `size(string) -> int`; two colons stand between a method's target and
+    its name, as in `string::find(string) -> string`.
     """
     functions: dict[str, list[Overload]] = {}
     for table in tables:

@@ -14,6 +14,7 @@ from dynamo_operator.apiserver.expressions.declarations import Overload
 from dynamo_operator.apiserver.expressions.standard import (
     indexed_list,
     indexed_map,
+    is_present,
     optional_field,
 )
 from dynamo_operator.apiserver.expressions.syntax import (
@@ -131,14 +132,19 @@ def _select(node: Select) -> Compiled:
             return found.is_present if tests else found
         if isinstance(held, Made):
             held = held.fields
+        if name == "namespace" and isinstance(held, dict) and name not in held:
+            return read(held, "__namespace__", frame)
+        return read(held, name, frame)
+
+    def read(held: Any, name: str, frame: Frame) -> Any:
         if tests:
-            return isinstance(held, dict) and name in held
+            return is_present(held, name)
         frame.meter.charge(1)
         if isinstance(held, dict):
             if name in held:
                 value = held[name]
                 return value() if callable(value) else value
-            raise ExpressionError(f"no such key: {name}")
+            raise ExpressionError(f"no such key: {node.field_name}")
         if held is None:
             raise ExpressionError(f"no such key: {name}")
         raise ExpressionError(f"no such overload: {name_of(held)}.{name}")
@@ -171,6 +177,9 @@ def _chosen(function: str, overloads: tuple[Overload, ...], values: list[Any]) -
     for overload in overloads:
         if overload.takes(values):
             return overload
+    known = values and any(o.parameters and o.takes_first(values[0]) for o in overloads)
+    if function.startswith("_") and known:
+        raise ExpressionError("no such overload")
     raise ExpressionError(f"no such overload: {function}")
 
 
@@ -196,14 +205,14 @@ def _logical(settled: bool) -> Callable[[Call], Compiled]:
             failure: ExpressionError | None = None
             for side in (first, second):
                 try:
-                    value = side(frame)
+                    value: Any = side(frame)
                 except CostExceededError:
                     raise
                 except ExpressionError as error:
                     failure = failure or error
                     continue
                 if value is settled:
-                    return settled
+                    return bool(settled)
                 if not isinstance(value, bool):
                     failure = failure or ExpressionError("no such overload")
             if failure is not None:
@@ -222,7 +231,7 @@ def _unsure(node: Call) -> Compiled:
     def test(frame: Frame) -> bool:
         frame.meter.charge(1)
         try:
-            return inner(frame) is not False
+            return bool(inner(frame) is not False)
         except CostExceededError:
             raise
         except ExpressionError:

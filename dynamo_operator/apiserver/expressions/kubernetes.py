@@ -44,7 +44,7 @@ def _number(value: Any) -> Fraction:
 
 
 def _compared(one: Any, other: Any) -> int:
-    return (one > other) - (one < other)
+    return int(one > other) - int(one < other)
 
 
 def _as_integer(value: Quantity) -> int:
@@ -162,7 +162,8 @@ class Cidr(Opaque):
 
 
 def _cidr(text: str) -> Cidr:
-    fault = "network address parse error during conversion from string: netip.ParsePrefix("
+    fault = "network address parse error during conversion from string: "
+    fault = f"{fault}{fault}netip.ParsePrefix("
     if "/" not in text:
         raise ExpressionError(f"{fault}{_quoted(text)}): no '/'")
     try:
@@ -174,13 +175,13 @@ def _cidr(text: str) -> Cidr:
 
 def _contains_ip(prefix: Cidr, address: Any) -> bool:
     ip = _ip(address) if isinstance(address, str) else address
-    return ip.address in prefix.interface.network
+    return bool(ip.address in prefix.interface.network)
 
 
 def _contains_cidr(prefix: Cidr, inner: Any) -> bool:
     other = _cidr(inner) if isinstance(inner, str) else inner
     one, two = prefix.interface.network, other.interface.network
-    return one.version == two.version and two.subnet_of(one)
+    return bool(one.version == two.version and two.subnet_of(one))
 
 
 _VERSION: Final = re.compile(
@@ -308,7 +309,7 @@ def _family(ip: Ip) -> int:
 KUBERNETES: Final[Table] = [
     ("quantity(string) -> Quantity", _quantity),
     ("isQuantity(string) -> bool", is_quantity),
-    ("Quantity::sign() -> int", lambda q: _compared(q.number, 0)),
+    ("sign(Quantity) -> int", lambda q: _compared(q.number, 0)),
     ("Quantity::isGreaterThan(Quantity) -> bool", lambda a, b: a.number > b.number),
     ("Quantity::isLessThan(Quantity) -> bool", lambda a, b: a.number < b.number),
     ("Quantity::compareTo(Quantity) -> int", lambda a, b: _compared(a.number, b.number)),

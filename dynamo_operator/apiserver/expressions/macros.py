@@ -20,7 +20,7 @@ from dynamo_operator.apiserver.expressions.syntax import (
 )
 
 _TARGET: Final = "#target"
-_TWO_VARIABLES: Final = frozenset({"all", "exists", "exists_one", "existsOne"})
+_TWO_VARIABLES: Final = frozenset({"all", "exists", "existsOne"})
 
 
 def expanded(call: Call) -> Node | None:
@@ -191,7 +191,8 @@ def _sort_by(call: Call) -> Node:
 _MACROS: Final[dict[tuple[str, int], Callable[[Call], Node]]] = {
     **{("all", count): _all for count in (2, 3)},
     **{("exists", count): _exists for count in (2, 3)},
-    **{(name, n): _exists_one for name in ("exists_one", "existsOne") for n in (2, 3)},
+    ("exists_one", 2): _exists_one,
+    ("existsOne", 3): _exists_one,
     **{("map", count): _mapped for count in (2, 3)},
     ("filter", 2): _filter,
     **{("transformList", count): _mapped for count in (3, 4)},

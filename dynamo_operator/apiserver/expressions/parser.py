@@ -23,8 +23,25 @@ from dynamo_operator.apiserver.expressions.syntax import (
 from dynamo_operator.apiserver.expressions.values import Unsigned
 
 _RESERVED: Final = frozenset(
-    "as break const continue else for function if import let loop package namespace return var "
-    "void while".split()
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
 )
 _LEVELS: Final = (
     ("||",),
@@ -39,8 +56,18 @@ _STARTS: Final = (
     "STRING, BYTES, IDENTIFIER}"
 )
 _ESCAPES: Final = {
-    **{"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"},
-    **{"\\": "\\", "'": "'", '"': '"', "`": "`", "?": "?"},
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "\\": "\\",
+    "'": "'",
+    '"': '"',
+    "`": "`",
+    "?": "?",
 }
 _DEEPEST: Final = 250
 
@@ -132,7 +159,7 @@ class _Parser:
         return Call(marks[middle].position, name, [left, right])
 
     def _unary(self) -> Node:
-        marks = []
+        marks: list[Token] = []
         while (mark := self._accept("!", "-")) is not None:
             if marks and mark.text != marks[-1].text:
                 raise SyntaxFault(_unexpected(mark), mark.position)
@@ -297,10 +324,8 @@ def _text(token: Token) -> str | bytes:
 
 
 def _unescaped_bytes(body: str) -> bytes:
-    pieces = []
-    for piece in _pieces(body, as_bytes=True):
-        pieces.append(bytes([piece]) if isinstance(piece, int) else piece.encode())
-    return b"".join(pieces)
+    pieces = _pieces(body, as_bytes=True)
+    return b"".join(bytes([each]) if isinstance(each, int) else each.encode() for each in pieces)
 
 
 def _pieces(body: str, *, as_bytes: bool = False) -> list[str | int]:

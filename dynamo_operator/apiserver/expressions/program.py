@@ -17,7 +17,7 @@ from dynamo_operator.apiserver.expressions.costs import Estimator, Range, SizeOf
 from dynamo_operator.apiserver.expressions.declarations import Functions, declared
 from dynamo_operator.apiserver.expressions.evaluation import Frame, Meter, compiled
 from dynamo_operator.apiserver.expressions.kubernetes import KUBERNETES, PATCHING
-from dynamo_operator.apiserver.expressions.literals import literal_faults
+from dynamo_operator.apiserver.expressions.literals import instantiation_fault, literal_faults
 from dynamo_operator.apiserver.expressions.parser import parse
 from dynamo_operator.apiserver.expressions.standard import FUNCTIONS, OPERATORS
 from dynamo_operator.apiserver.expressions.syntax import (
@@ -66,6 +66,7 @@ class Program:
 
     Attributes:
         type: of its value.
+        instantiation_fault: what keeps it from being evaluated at all; mostly nothing.
 
     Raises:
         CompilationError: it is no expression, or its types do not fit.
@@ -88,6 +89,7 @@ class Program:
         faults = checker.faults or list(literal_faults(self._tree))
         if faults:
             raise CompilationError(source, faults)
+        self.instantiation_fault = instantiation_fault(self._tree)
         self._evaluate: Callable[[Frame], Any] = compiled(self._tree)
         self.names = frozenset(_names(self._tree))
 

@@ -15,7 +15,9 @@ from dynamo_operator.apiserver.expressions.values import (
     NANOSECONDS,
     NONE,
     Duration,
+    Fields,
     Optional,
+    SetItems,
     Timestamp,
     TypeValue,
     Unsigned,
@@ -26,7 +28,7 @@ from dynamo_operator.apiserver.expressions.values import (
     parse_duration,
     parse_timestamp,
 )
-from dynamo_operator.apiserver.value_checks import compile_pattern
+from dynamo_operator.apiserver.value_checks import compile_pattern, pattern_fault
 
 Table = list[tuple[str, Callable[..., Any]]]
 _OFFSET: Final = re.compile(r"([+-]?)(\d\d):(\d\d)")
@@ -100,8 +102,22 @@ def optional_field(target: Any, key: Any) -> Optional:
         return Optional(True, target[key]) if inside else NONE
     if isinstance(target, dict):
         found = key_of(target, key)
-        return NONE if found is ABSENT else Optional(True, target[found])
+        absent = found is ABSENT or (isinstance(target, Fields) and target[found] is None)
+        return NONE if absent else Optional(True, target[found])
     raise ExpressionError("no such overload: _?._")
+
+
+def is_present(held: Any, name: str) -> bool:
+    """Whether an object or map has a field or key; an object's null field is absent."""
+    if not isinstance(held, dict) or name not in held:
+        return False
+    return not isinstance(held, Fields) or held[name] is not None
+
+
+def _joined_lists(one: list[Any], other: list[Any]) -> list[Any]:
+    if isinstance(one, SetItems) or isinstance(other, SetItems):
+        raise ExpressionError("no such overload")
+    return one + other
 
 
 def indexed_optional(target: Optional, key: Any) -> Optional:
@@ -126,8 +142,8 @@ def pattern_of(pattern: str) -> re.Pattern[str]:
     """Return a compiled pattern."""
     try:
         return compile_pattern(pattern)
-    except ValueError as error:
-        raise ExpressionError(f"error parsing regexp: {error}") from None
+    except ValueError:
+        raise ExpressionError(pattern_fault(pattern)) from None
 
 
 def to_text(value: Any) -> str:
@@ -257,7 +273,9 @@ def _value(optional: Optional) -> Any:
 
 
 def _of_nonzero(value: Any) -> Optional:
-    zero = value is None or (isinstance(value, (bool, int, float, str, bytes, list, dict)) and not value)
+    zero = value is None or (
+        isinstance(value, (bool, int, float, str, bytes, list, dict)) and not value
+    )
     return NONE if zero else Optional(True, value)
 
 
@@ -270,7 +288,7 @@ def _inserted(container: dict[Any, Any], key: Any, value: Any = ABSENT) -> dict[
 
 
 def _comparisons() -> Table:
-    ordered = "bool int uint double string bytes timestamp duration".split()
+    ordered = ["bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration"]
     pairs = [(each, each) for each in ordered]
     numbers = ("int", "uint", "double")
     pairs += [(a, b) for a in numbers for b in numbers if a != b]
@@ -295,16 +313,25 @@ OPERATORS: Final[Table] = [
     ("_+_(bytes, bytes) -> bytes", lambda a, b: a + b),
     ("_+_(double, double) -> double", lambda a, b: a + b),
     ("_+_(duration, duration) -> duration", lambda a, b: Duration(a.nanoseconds + b.nanoseconds)),
-    ("_+_(duration, timestamp) -> timestamp", lambda a, b: Timestamp(a.nanoseconds + b.nanoseconds)),
-    ("_+_(timestamp, duration) -> timestamp", lambda a, b: Timestamp(a.nanoseconds + b.nanoseconds)),
+    (
+        "_+_(duration, timestamp) -> timestamp",
+        lambda a, b: Timestamp(a.nanoseconds + b.nanoseconds),
+    ),
+    (
+        "_+_(timestamp, duration) -> timestamp",
+        lambda a, b: Timestamp(a.nanoseconds + b.nanoseconds),
+    ),
     ("_+_(int, int) -> int", lambda a, b: as_int(a + b)),
-    ("_+_(list(A), list(A)) -> list(A)", lambda a, b: a + b),
+    ("_+_(list(A), list(A)) -> list(A)", _joined_lists),
     ("_+_(string, string) -> string", lambda a, b: a + b),
     ("_+_(uint, uint) -> uint", lambda a, b: as_uint(a + b)),
     ("_-_(double, double) -> double", lambda a, b: a - b),
     ("_-_(duration, duration) -> duration", lambda a, b: Duration(a.nanoseconds - b.nanoseconds)),
     ("_-_(int, int) -> int", lambda a, b: as_int(a - b)),
-    ("_-_(timestamp, duration) -> timestamp", lambda a, b: Timestamp(a.nanoseconds - b.nanoseconds)),
+    (
+        "_-_(timestamp, duration) -> timestamp",
+        lambda a, b: Timestamp(a.nanoseconds - b.nanoseconds),
+    ),
     ("_-_(timestamp, timestamp) -> duration", lambda a, b: Duration(a.nanoseconds - b.nanoseconds)),
     ("_-_(uint, uint) -> uint", lambda a, b: as_uint(a - b)),
     ("_*_(double, double) -> double", _times),
@@ -355,7 +382,7 @@ FUNCTIONS: Final[Table] = [
     ("int(uint) -> int", as_int),
     *(
         (f"string({each}) -> string", to_text)
-        for each in "string bool double duration int timestamp uint".split()
+        for each in ["string", "bool", "double", "duration", "int", "timestamp", "uint"]
     ),
     ("string(bytes) -> string", _text_of_bytes),
     ("timestamp(timestamp) -> timestamp", lambda a: a),
@@ -382,7 +409,10 @@ FUNCTIONS: Final[Table] = [
     ("optional.of(A) -> optional(A)", lambda a: Optional(True, a)),
     ("optional.ofNonZeroValue(A) -> optional(A)", _of_nonzero),
     ("optional.none() -> optional(A)", lambda: NONE),
-    ("optional.unwrap(list(optional(A))) -> list(A)", lambda a: [o.held for o in a if o.is_present]),
+    (
+        "optional.unwrap(list(optional(A))) -> list(A)",
+        lambda a: [o.held for o in a if o.is_present],
+    ),
     ("list(optional(A))::unwrapOpt() -> list(A)", lambda a: [o.held for o in a if o.is_present]),
     ("optional(A)::value() -> A", _value),
     ("optional(A)::hasValue() -> bool", lambda a: a.is_present),

@@ -31,18 +31,16 @@ def _char_at(text: str, index: int) -> str:
 
 
 def _index_of(text: str, part: str, start: int = 0) -> int:
-    if part == "":
-        return start
-    if not 0 <= start < max(len(text), 1):
+    if start < 0:
         raise ExpressionError(f"index out of range: {start}")
-    return text.find(part, start)
+    return min(start, len(text)) if part == "" else text.find(part, start)
 
 
 def _last_index_of(text: str, part: str, start: int | None = None) -> int:
-    if part == "":
-        return len(text) if start is None else start
-    if start is not None and not 0 <= start < max(len(text), 1):
+    if start is not None and start < 0:
         raise ExpressionError(f"index out of range: {start}")
+    if part == "":
+        return len(text) if start is None else min(start, len(text))
     return text.rfind(part, 0, None if start is None else start + len(part))
 
 
@@ -109,6 +107,10 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 # Formats
 
+STRING_CLAUSE: Final = (
+    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "
+    "durations, and timestamps, was given"
+)
 _VERB: Final = re.compile(r"%(?:%|(?:\.(\d+))?(.)|$)", re.DOTALL)
 _POWERS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _KINDS: Final = {
@@ -194,7 +196,7 @@ def _rendered(value: Any, verb: str, precision: int | None) -> str:
             return f"{float(value):,.{digits}f}"
         mantissa, _, power = f"{float(value):.{digits}e}".partition("e")
         sign = "⁻" if power.startswith("-") else ""
-        return f"{mantissa}\u202f×\u202f10{sign}{power[1:].translate(_POWERS)}"
+        return f"{mantissa}\u00d710{sign}{power[1:].translate(_POWERS)}"
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, (str, bytes)):
@@ -210,24 +212,26 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        if value != value or value in (float("inf"), float("-inf")):
-            return {"NaN": "NaN", "+Inf": "Infinity", "-Inf": "-Infinity"}[double_text(value)]
-        text = double_text(value, 10**6)
-        return text
+        return double_text(value, 10**6)
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, TypeValue):
         return value.name
     if isinstance(value, list):
-        return f"[{', '.join(map(_shown, value))}]"
+        return f"[{', '.join(map(_inside, value))}]"
     if isinstance(value, dict):
-        entries = sorted((_shown(key), _shown(item)) for key, item in value.items())
-        return f"{{{', '.join(f'{key}: {item}' for key, item in entries)}}}"
+        entries = sorted((_inside(key), _inside(item)) for key, item in value.items())
+        return f"{{{', '.join(f'{key}:{item}' for key, item in entries)}}}"
     if isinstance(value, (str, int, Duration, Timestamp)):
         return str(value)
-    words = "error during formatting: string clause can only be used on strings, bools, bytes, "
-    words += "ints, doubles, maps, lists, types, durations, and timestamps, was given "
-    raise ExpressionError(words + name_of(value))
+    raise ExpressionError(f"error during formatting: {STRING_CLAUSE} {name_of(value)}")
+
+
+def _inside(value: Any) -> str:
+    """A value as %s has it within a list or map."""
+    if isinstance(value, str):
+        return _quote(value)
+    return f"{value:.6f}" if isinstance(value, float) else _shown(value)
 
 
 # Lists
@@ -342,7 +346,7 @@ _ZEROS: Final = {
     "double": lambda _: 0.0,
     "duration": lambda _: Duration(0),
 }
-_ORDERED: Final = "int uint double bool duration timestamp string bytes".split()
+_ORDERED: Final = ["int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"]
 
 TEXTS: Final[Table] = [
     ("string::charAt(int) -> string", _char_at),

@@ -54,9 +54,17 @@ _NULLABLE: Final = frozenset({"opaque", "object", "duration", "timestamp"})
 _NAMED: Final = {
     **{t.name: t for t in (DYN, BOOL, INT, UINT, DOUBLE, STRING, BYTES, NULL, TYPE)},
     **{t.name: t for t in (TIMESTAMP, DURATION)},
-    **{"Quantity": QUANTITY, "Semver": SEMVER, "URL": URL, "Format": FORMAT, "IP": IP},
-    **{"CIDR": CIDR, "Authorizer": AUTHORIZER, "PathCheck": PATH_CHECK},
-    **{"GroupCheck": GROUP_CHECK, "ResourceCheck": RESOURCE_CHECK, "Decision": DECISION},
+    "Quantity": QUANTITY,
+    "Semver": SEMVER,
+    "URL": URL,
+    "Format": FORMAT,
+    "IP": IP,
+    "CIDR": CIDR,
+    "Authorizer": AUTHORIZER,
+    "PathCheck": PATH_CHECK,
+    "GroupCheck": GROUP_CHECK,
+    "ResourceCheck": RESOURCE_CHECK,
+    "Decision": DECISION,
 }
 
 Substitutions = dict[Type, Type]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any, Final
@@ -27,9 +27,10 @@ class Unsigned(int):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """A moment, in nanoseconds since 1970."""
+    """A moment, in nanoseconds since 1970; shown in the zone in which it was written."""
 
     nanoseconds: int
+    zone_seconds: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         if not _EARLIEST <= self.nanoseconds < _LATEST:
@@ -41,9 +42,12 @@ class Timestamp:
 
     def __str__(self) -> str:
         seconds, rest = divmod(self.nanoseconds, NANOSECONDS)
-        text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+        shown = _EPOCH + timedelta(seconds=seconds + self.zone_seconds)
+        text = shown.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
         fraction = f".{rest:09d}".rstrip("0") if rest else ""
-        return f"{text.rjust(19, '0')}{fraction}Z"
+        sign, minutes = "-" if self.zone_seconds < 0 else "+", abs(self.zone_seconds) // 60
+        zone = f"{sign}{minutes // 60:02d}:{minutes % 60:02d}" if minutes else "Z"
+        return f"{text}{fraction}{zone}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -100,6 +104,14 @@ class Made:
         return plain(self.fields)
 
 
+class Fields(dict[str, Any]):
+    """The fields of an object whose schema is known: a null one is absent."""
+
+
+class SetItems(list[Any]):
+    """The items of a set: equal in any order."""
+
+
 class Opaque:
     """A value of a library; equal to one of the same type and text."""
 
@@ -137,7 +149,9 @@ _NAMES: Final[dict[type, str]] = {
     str: "string",
     bytes: "bytes",
     list: "list",
+    SetItems: "list",
     dict: "map",
+    Fields: "map",
     Timestamp: "google.protobuf.Timestamp",
     Duration: "google.protobuf.Duration",
     Optional: "optional_type",
@@ -161,6 +175,8 @@ def equal(one: Any, other: Any) -> bool:
         if isinstance(one, bool) or isinstance(other, bool):
             return one is other
         return one == other
+    if isinstance(one, SetItems) and isinstance(other, list):
+        return len(one) == len(other) and all(any(equal(a, b) for b in other) for a in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(equal, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
@@ -169,6 +185,8 @@ def equal(one: Any, other: Any) -> bool:
         return all(key in other and equal(item, other[key]) for key, item in one.items())
     if isinstance(one, Optional) and isinstance(other, Optional):
         return one.is_present == other.is_present and equal(one.held, other.held)
+    if isinstance(one, Opaque) and one.kind.startswith("net.") and type(one) is not type(other):
+        raise ExpressionError("no such overload")
     return type(one) is type(other) and bool(one == other)
 
 
@@ -211,7 +229,8 @@ def parse_timestamp(text: str) -> Timestamp:
     whole = datetime.fromisoformat(match.group(1) + match.group(3).replace("Z", "+00:00"))
     seconds = int((whole - _EPOCH).total_seconds())
     fraction = int((match.group(2) or ".0")[1:10].ljust(9, "0"))
-    return Timestamp(seconds * NANOSECONDS + fraction)
+    offset = whole.utcoffset() or timedelta()
+    return Timestamp(seconds * NANOSECONDS + fraction, int(offset.total_seconds()))
 
 
 _MOMENT: Final = re.compile(
@@ -219,8 +238,14 @@ _MOMENT: Final = re.compile(
 )
 _PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _UNITS: Final = {
-    **{"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": NANOSECONDS},
-    **{"m": 60 * NANOSECONDS, "h": 3600 * NANOSECONDS},
+    "ns": 1,
+    "us": 1000,
+    "µs": 1000,
+    "μs": 1000,
+    "ms": 10**6,
+    "s": NANOSECONDS,
+    "m": 60 * NANOSECONDS,
+    "h": 3600 * NANOSECONDS,
 }
 
 
@@ -245,7 +270,7 @@ def parse_duration(text: str) -> Duration:
     return Duration(-int(total) if text[:1] == "-" else int(total))
 
 
-def double_text(value: float, threshold: int = 21) -> str:
+def double_text(value: float, threshold: int = 6) -> str:
     """Return a double as Go's %g with the fewest digits has it.
 
     Args:

@@ -9,7 +9,7 @@ from dynamo_operator.apiserver.admission_conditions import (
     PolicyCompiler,
     compiled_condition,
 )
-from dynamo_operator.apiserver.cel_source import ExpressionError
+from dynamo_operator.apiserver.expressions.syntax import ExpressionError
 from dynamo_operator.apiserver.kinds.openapi import (
     BYTES,
     CONDITIONS,

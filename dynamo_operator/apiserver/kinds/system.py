@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dynamo_operator.apiserver import crds
+from dynamo_operator.apiserver import crd_validation, crds
 from dynamo_operator.apiserver.kinds import columns
 from dynamo_operator.apiserver.kinds.openapi import (
     CONDITIONS,
@@ -252,12 +252,22 @@ def _default_crd(crd: Object) -> None:
     crd.update(crds.with_defaults(crd))
 
 
+def _create_crd(crd: Object) -> None:
+    versions = (crd.get("spec") or {}).get("versions") or ()
+    storing = [version["name"] for version in versions if version.get("storage")]
+    crd["status"] = {
+        "conditions": None,
+        "acceptedNames": {"plural": "", "kind": ""},
+        "storedVersions": storing[:1] or None,
+    }
+
+
 def _validate_crd(crd: Object) -> Errors:
-    return iter(crds.validate_crd(crd))
+    return iter(crd_validation.validate_crd(crd))
 
 
 def _validate_crd_update(new: Object, old: Object) -> Errors:
-    return iter(crds.validate_crd_update(new, old))
+    return iter(crd_validation.validate_crd(new, old))
 
 
 KINDS: Final[Kinds] = {
@@ -311,6 +321,8 @@ KINDS: Final[Kinds] = {
         has_status=True,
         has_generation=True,
         unknown=crds.unknown_fields,
+        warn=crd_validation.crd_warnings,
+        created=_create_crd,
         default=_default_crd,
         validate=_validate_crd,
         validate_update=_validate_crd_update,

@@ -56,7 +56,7 @@ STRING = {"type": "string"}
 INTEGER = {"type": "integer"}
 INT_OR_STRING = {"x-kubernetes-int-or-string": True}
 FREE = {"x-kubernetes-preserve-unknown-fields": True}
-KEYED = {
+KEYED: Json = {
     "type": "array",
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["k"],
@@ -185,9 +185,7 @@ SCHEMAS: dict[str, Any] = {
     "a default below additionalProperties": spec_of(
         a={"type": "object", "additionalProperties": {"type": "string", "default": "b"}}
     ),
-    "a default of items": spec_of(
-        a={"type": "array", "items": {"type": "string", "default": "b"}}
-    ),
+    "a default of items": spec_of(a={"type": "array", "items": {"type": "string", "default": "b"}}),
     "a default that breaks a rule": spec_of(
         a={
             "type": "string",
@@ -304,7 +302,9 @@ SCHEMAS: dict[str, Any] = {
         }
     ),
     "a keyed list of strings": spec_of(a={**KEYED, "items": STRING}),
-    "a keyed list of nullables": spec_of(a={**KEYED, "items": {**KEYED["items"], "nullable": True}}),
+    "a keyed list of nullables": spec_of(
+        a={**KEYED, "items": {**KEYED["items"], "nullable": True}}
+    ),
     "an atomic map": spec_of(a={**object_of(b=STRING), "x-kubernetes-map-type": "atomic"}),
     "an unknown map type": spec_of(a={**object_of(b=STRING), "x-kubernetes-map-type": "loose"}),
     "a map type of a list": spec_of(
@@ -331,7 +331,11 @@ SCHEMAS: dict[str, Any] = {
     ),
     "not nullable": spec_of(a={"type": "string", "not": {"nullable": True}}),
     "not with additionalProperties": spec_of(
-        a={"type": "object", "additionalProperties": STRING, "not": {"additionalProperties": STRING}}
+        a={
+            "type": "object",
+            "additionalProperties": STRING,
+            "not": {"additionalProperties": STRING},
+        }
     ),
     "an empty anyOf": spec_of(a={"type": "string", "anyOf": []}),
     "anyOf within allOf": spec_of(
@@ -430,7 +434,8 @@ DEFINITIONS: dict[str, Json] = {
         "gadgets", {"name": "v1", "served": True, "storage": True}
     ),
     "a version without served": definition(
-        "gadgets", {"name": "v1", "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+        "gadgets",
+        {"name": "v1", "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}},
     ),
     "a schema without openAPIV3Schema": definition("gadgets", {**version(), "schema": {}}),
     "preserveUnknownFields": definition(preserveUnknownFields=True),
@@ -468,7 +473,9 @@ DEFINITIONS: dict[str, Json] = {
     "a column of an unknown format": columns(
         {"name": "A", "type": "string", "format": "colour", "jsonPath": ".spec.a"}
     ),
-    "a column without a leading dot": columns({"name": "A", "type": "string", "jsonPath": "spec.a"}),
+    "a column without a leading dot": columns(
+        {"name": "A", "type": "string", "jsonPath": "spec.a"}
+    ),
     "a column with a filter": columns(
         {"name": "A", "type": "string", "jsonPath": ".spec.c[?(@.type=='Ready')].status"}
     ),
@@ -569,9 +576,6 @@ DEFINITIONS: dict[str, Json] = {
             },
         }
     ),
-    # what is no definition of that form at all
-    "versions as a text": definition(versions="v1"),
-    "served as a text": definition("gadgets", version(served="yes")),
     "an unknown field": definition(unknown=1),
 }
 

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from tests.conformance.asking import post
-from tests.conformance.requests import Case, Json, Request
 from tests.conformance.cases.definitions import (
-    CRDS,
     FREE,
-    GROUP,
     INT_OR_STRING,
     INTEGER,
     STRING,
@@ -20,6 +15,7 @@ from tests.conformance.cases.definitions import (
     tried,
     version,
 )
+from tests.conformance.requests import Case, Json
 
 TEXT = {"type": "string", "maxLength": 20}
 TEXTS = {"type": "array", "maxItems": 10, "items": TEXT}
@@ -272,7 +268,7 @@ COMPILED = [
     "self.i == 9223372036854775808",
     "self.i == -9223372036854775808",
     "self.i == 0x1F",
-    "self.s == \"a\\n\"",
+    'self.s == "a\\n"',
     "self.s == r'a\\n'",
     "self.s == '''a'''",
     "self.s == 'a' // because",
@@ -289,7 +285,6 @@ COMPILED = [
     "self.e == self.e",
     "self.o == self.o",
     "self.o == {'a': 'b'}",
-    "google.protobuf.Timestamp{seconds: 1} == self.d",
     "Thing{a: 1} == self.o",
 ]
 
@@ -299,7 +294,10 @@ PLACES: dict[str, Json] = {
         l={**TEXTS, "x-kubernetes-list-type": "set", "items": ruled(TEXT, "self == oldSelf")}
     ),
     "oldSelf in a keyed list": spec_of(
-        k={**ALL["properties"]["k"], "items": ruled(ALL["properties"]["k"]["items"], "self == oldSelf")}
+        k={
+            **ALL["properties"]["k"],
+            "items": ruled(ALL["properties"]["k"]["items"], "self == oldSelf"),
+        }
     ),
     "oldSelf in a map": spec_of(m={**MAP, "additionalProperties": ruled(TEXT, "self == oldSelf")}),
     "oldSelf below an atomic map": spec_of(
@@ -331,7 +329,9 @@ PLACES: dict[str, Json] = {
     "a blank message": spec_of(s=ruled(TEXT, {"rule": "true", "message": "  "})),
     "a message with a line break": spec_of(s=ruled(TEXT, {"rule": "true", "message": "a\nb"})),
     "a message too long": spec_of(s=ruled(TEXT, {"rule": "true", "message": "m" * 2049})),
-    "a rule with a line break and no message": spec_of(s=ruled(TEXT, "self == 'a' ||\nself == 'b'")),
+    "a rule with a line break and no message": spec_of(
+        s=ruled(TEXT, "self == 'a' ||\nself == 'b'")
+    ),
     "a messageExpression": spec_of(
         s=ruled(TEXT, {"rule": "true", "messageExpression": "'no ' + self"})
     ),
@@ -472,16 +472,14 @@ PLACES: dict[str, Json] = {
         }
     ),
     "a number of cheap rules that cost too much together": spec_of(
-        **{
-            f"l{n}": {"type": "array", "items": ruled(INTEGER, *["self > 1 && self < 5"] * 3)}
-            for n in range(8)
-        }
+        l={"type": "array", "items": ruled(INTEGER, *["self > 1 && self < 5"] * 24)}
     ),
     "format of many": spec_of(
         l=ruled({"type": "array", "items": STRING}, "self.all(e, '%s'.format([e]) == e)")
     ),
     "a rule longer than its bound": spec_of(s=ruled(TEXT, "self == '" + "a" * 5000 + "'")),
 }
+
 
 def _cases() -> Iterator[Case]:
     """Yield every rule, alone in a definition."""

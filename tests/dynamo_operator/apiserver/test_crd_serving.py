@@ -19,7 +19,7 @@ async def test_a_definition_is_established_by_a_change_of_its_own():
     made = await api.create(CRDS, widget_crd())
 
     created, established = await events.next(), await events.next()
-    assert "conditions" not in (made.body.get("status") or {})
+    assert made.body["status"]["conditions"] is None
     assert (created["type"], established["type"]) == ("ADDED", "MODIFIED")
     status = established["object"]["status"]
     assert {c["type"]: c["status"] for c in status["conditions"]} == {

@@ -50,8 +50,8 @@ def prepared(source, value):
         ),
         pytest.param(
             {"type": "object", "additionalProperties": True},
-            {"a": {"b": 1}},
-            {"a": {"b": 1}},
+            {"a": {"b": 1}, "c": 1},
+            {"a": {}, "c": 1},
             id="additionalProperties true",
         ),
         pytest.param({"type": "object"}, {"a": 1}, {}, id="no properties keep nothing"),

@@ -71,7 +71,8 @@ def in_body(text):
         pytest.param(
             {**INTEGER, "format": "int32"},
             2**31,
-            f"f: Invalid value: 2147483648: {in_body('must be of type int32: 2147483648')}",
+            '<nil>: Invalid value: "": Checked value must be of type integer with format int32 '
+            "in f",
             id="int32",
         ),
         pytest.param(
@@ -203,7 +204,7 @@ def test_a_value_is_accepted(field, value):
 )
 def test_junctors_combine_value_validations(junctor, good, bad, words):
     assert errors({**INTEGER, **junctor}, good) == []
-    assert words in errors({**INTEGER, **junctor}, bad)[0]
+    assert any(words in text for text in errors({**INTEGER, **junctor}, bad))
 
 
 def test_a_union_of_members_is_expressed_by_required():

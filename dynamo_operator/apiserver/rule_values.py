@@ -1,42 +1,12 @@
-"""This module turns JSON values into CEL values as their schema types them."""
+"""Old values as rules compare them with new ones."""
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
-from dynamo_operator.apiserver.cel_source import escape
-from dynamo_operator.apiserver.formats import parse_date_time, parse_duration
 from dynamo_operator.apiserver.schema import Schema
 from dynamo_operator.apiserver.value_checks import map_key
-
-_READABLE_METADATA: Final = ("name", "generateName")
-
-
-def to_cel(value: Any, schema: Schema | None) -> Any:
-    """Return `value` as an expression sees it.
-
-    A number of type `number` is a double, property names are escaped, formatted strings are
-    timestamps, durations and bytes, and of metadata only the names are there.
-    """
-    if schema is None or value is None:
-        return value
-    if isinstance(value, dict):
-        return {
-            escape(name) if name in schema.properties else name: _child(name, item, schema)
-            for name, item in value.items()
-        }
-    if isinstance(value, list):
-        return [to_cel(item, schema.items) for item in value]
-    if isinstance(value, str):
-        read = _FORMATS.get(schema.source.get("format", ""))
-        return read(value) if read and schema.type == "string" else value
-    if schema.type == "number" and not isinstance(value, bool):
-        return float(value)
-    return value
 
 
 def aligned(old: Any, new: Any, schema: Schema | None) -> Any:
@@ -81,25 +51,3 @@ def _in_order_of(old: list[Any], new: list[Any], schema: Schema) -> list[Any]:
         return old  # duplicates: no list that passes validation today has them
     order = [aligned(before.pop(key), item, schema.items) for key, item in shared.items()]
     return [*order, *before.values()]
-
-
-def _child(name: str, value: Any, schema: Schema) -> Any:
-    if name == "metadata" and schema.names_objects and isinstance(value, dict):
-        return {k: value[k] for k in _READABLE_METADATA if k in value}
-    return to_cel(value, schema.child(name))
-
-
-def _timestamp(text: str) -> Any:
-    try:
-        moment = parse_date_time(text)
-    except ValueError:
-        moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-_FORMATS: Final[Mapping[str, Callable[[str], Any]]] = {
-    "date-time": _timestamp,
-    "date": _timestamp,
-    "duration": lambda text: timedelta(seconds=parse_duration(text)),
-    "byte": base64.b64decode,
-}
