@@ -215,6 +215,10 @@ class RestClient:
             code = str(response.status)
             self._pass_on_warnings(response.headers)
             return response
+        except DeadlineExceededError as error:
+            if request.before_send is not None and not error.sent:
+                request.before_send()  # says so if it was the fence that left no more time
+            raise
         finally:
             self._observe(code, request.method, started)
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import re
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import aiohttp
 from aiohttp.connector import Connection
+from aiohttp.http import HttpProcessingError
 from yarl import URL
 
-from dynamo_operator.runtime.client.errors import ClientError, DeadlineExceededError, TransportError
+from dynamo_operator.runtime.client.errors import DeadlineExceededError, TransportError
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse, HttpStream
 from dynamo_operator.runtime.client.tls import client_context
 
@@ -31,18 +32,20 @@ ANSWER_TIMEOUT_SECONDS = 30.0
 LARGEST_BODY = 512 * 1024 * 1024
 
 _MOST_CONNECTIONS = 100
+_READ_BUFFER = 2**20
+_BODILESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
+_NOT_IN_A_TARGET = re.compile(r"[\x00-\x20\x7f]")
+_CONNECTING = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_SECONDS)
 
 # API servers pack each event of a watch by itself: that is work for both, and saves little.
 _UNPACKED = {"Accept-Encoding": "identity"}
 
 
-class _TlsArguments(TypedDict, total=False):
-    ssl: ssl.SSLContext
-    server_hostname: str
-
-
 class HttpTransport:
     """A `Transport` on aiohttp.
+
+    Of aiohttp it takes the connections (pool, names, TLS, proxies) and the parser of answers, and
+    writes requests itself: the sessions of aiohttp, made for the whole web, take twice as long.
 
     Watches and other streams have connections of their own without a limit, so that they cannot
     starve requests. One TLS context serves all; it is built anew, in a thread, when the client
@@ -53,12 +56,19 @@ class HttpTransport:
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
         self._base = config.server.rstrip("/")
+        self._url = URL(self._base)
         self._proxy, self._proxy_headers = _split_proxy(config.proxy)
-        self._requests: aiohttp.ClientSession | None = None
-        self._streams: aiohttp.ClientSession | None = None
-        self._context: ssl.SSLContext | None = None
-        self._context_certificate: ClientCertificate | None = None
-        self._context_lock = asyncio.Lock()
+        self._prefix = self._url.raw_path.rstrip("/")
+        self._headers = [("Host", self._url.host_port_subcomponent or ""), *config.static_headers()]
+        if not self._is_tls and self._proxy is not None:
+            # Such a proxy sees our requests, and forwards them.
+            self._prefix = self._base
+            self._headers += (self._proxy_headers or {}).items()
+        self._requests: aiohttp.TCPConnector | None = None
+        self._streams: aiohttp.TCPConnector | None = None
+        self._destination: aiohttp.ClientRequest | None = None
+        self._destination_certificate: ClientCertificate | None = None
+        self._destination_lock = asyncio.Lock()
         self._separated: list[HttpTransport] = []
         self._closed = False
 
@@ -72,159 +82,152 @@ class HttpTransport:
     async def send(self, request: HttpRequest, *, timeout_seconds: float) -> HttpResponse:
         """Return the answer; see `Transport.send`."""
         if self._requests is None:
-            self._requests = self._session(_MOST_CONNECTIONS)
-        timeout = aiohttp.ClientTimeout(
-            total=timeout_seconds, sock_connect=min(CONNECT_TIMEOUT_SECONDS, timeout_seconds)
-        )
-        sent = _Sent(request.before_send)
-        with self._faults(request, sent):
-            async with await self._open(self._requests, request, timeout, sent) as answer:
-                body = await _read(answer, request, LARGEST_BODY)
-                return HttpResponse(answer.status, _lower_case(answer.headers), body)
+            self._requests = self._connector(_MOST_CONNECTIONS)
+        exchange = _Exchange(request)
+        with self._faults(exchange):
+            try:
+                async with asyncio.timeout(timeout_seconds):
+                    await self._open(exchange, self._requests)
+                    body = await exchange.body()
+            except BaseException:
+                exchange.close()
+                raise
+        exchange.release()
+        return HttpResponse(exchange.status, exchange.headers, body)
 
     @asynccontextmanager
     async def stream(self, request: HttpRequest) -> AsyncGenerator[HttpStream]:
         """Open an answer of any length; see `Transport.stream`."""
         if self._streams is None:
-            self._streams = self._session(0)
-        request = replace(request, headers={**_UNPACKED, **request.headers})
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_SECONDS)
-        sent = _Sent(request.before_send)
-        with self._faults(request, sent):
-            async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
-                answer = await self._open(self._streams, request, timeout, sent)
+            self._streams = self._connector(0)
+        exchange = _Exchange(replace(request, headers={**_UNPACKED, **request.headers}))
         try:
-            yield _AiohttpStream(answer, request)
+            with self._faults(exchange):
+                async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
+                    await self._open(exchange, self._streams)
+            yield exchange
         finally:
             # Closed, not released: releasing would wait for the rest of the answer.
-            answer.close()
+            exchange.close()
 
     async def close(self) -> None:
         """Close all connections; harmless when repeated."""
         self._closed = True
-        for session in (self._requests, self._streams):
-            if session is not None:
-                await session.close()
+        for connector in (self._requests, self._streams):
+            if connector is not None:
+                await connector.close()
         for separated in self._separated:
             await separated.close()
 
-    def _session(self, limit: int) -> aiohttp.ClientSession:
+    @property
+    def _is_tls(self) -> bool:
+        return self._base.startswith("https:")
+
+    def _connector(self, limit: int) -> aiohttp.TCPConnector:
         if self._closed:
             raise TransportError("the client is closed", sent=False)
-        session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=limit),
-            headers=[*self._config.static_headers(), *self._plain_proxy_headers()],
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=False,
-            request_class=_NotedRequest,
-            read_bufsize=2**20,
-        )
-        # aiohttp would repeat a PUT or DELETE whose connection broke, though it may have been
-        # applied; what is repeated is decided in one place, and that is not here.
-        session._retry_connection = False  # noqa: SLF001 - it has no public switch
-        return session
+        return aiohttp.TCPConnector(limit=limit)
 
-    def _plain_proxy_headers(self) -> Iterator[tuple[str, str]]:
-        """Yield the headers for the proxy where it sees our requests, i.e. without TLS."""
-        if not self._base.startswith("https:"):
-            yield from (self._proxy_headers or {}).items()
-
-    async def _open(
-        self,
-        session: aiohttp.ClientSession,
-        request: HttpRequest,
-        timeout: aiohttp.ClientTimeout,
-        sent: _Sent,
-    ) -> aiohttp.ClientResponse:
+    async def _open(self, exchange: _Exchange, connector: aiohttp.TCPConnector) -> None:
+        """Send the request and read the head of the answer."""
+        if self._closed:
+            raise TransportError("the client is closed", sent=False)
+        head = self._head(exchange.request)
         try:
-            return await self._ask(session, request, timeout, sent)
+            connection = await self._connect(connector)
         except aiohttp.ClientConnectorCertificateError:
-            # Nothing was sent. The server may have a certificate of a new authority, whose own is
-            # in the file already.
-            self._context = None
+            # The server may have a certificate of a new authority, whose own is in the file
+            # already.
+            self._destination = None
             if self._config.tls.ca_file is None:
                 raise
-        return await self._ask(session, request, timeout, sent)
+            connection = await self._connect(connector)
+        await exchange.begin(connection, head)
 
-    async def _ask(
-        self,
-        session: aiohttp.ClientSession,
-        request: HttpRequest,
-        timeout: aiohttp.ClientTimeout,
-        sent: _Sent,
-    ) -> aiohttp.ClientResponse:
-        tls = await self._tls()
-        token = _sending.set(sent)
-        try:
-            return await session.request(
-                request.method,
-                self._url(request),
-                data=_body(request),
-                headers=request.headers,
-                allow_redirects=False,
-                timeout=timeout,
-                proxy=self._proxy,
-                proxy_headers=self._proxy_headers,
-                **tls,
-            )
-        finally:
-            _sending.reset(token)
+    async def _connect(self, connector: aiohttp.TCPConnector) -> Connection:
+        certificate = self._config.credentials.client_certificate
+        destination = self._destination
+        if destination is None or certificate is not self._destination_certificate:
+            destination = await self._new_destination(certificate)
+        return await connector.connect(destination, [], _CONNECTING)
+
+    async def _new_destination(
+        self, certificate: ClientCertificate | None
+    ) -> aiohttp.ClientRequest:
+        """Return what aiohttp needs to connect: a request that is never sent."""
+        async with self._destination_lock:
+            if self._destination is None or certificate is not self._destination_certificate:
+                tls: ssl.SSLContext | bool = True
+                if self._is_tls:
+                    tls = await asyncio.to_thread(client_context, self._config.tls, certificate)
+                self._destination = aiohttp.ClientRequest(
+                    "GET",
+                    self._url,
+                    loop=asyncio.get_running_loop(),
+                    ssl=tls,
+                    server_hostname=self._config.tls.server_name or None,
+                    proxy=self._proxy,
+                    proxy_headers=self._proxy_headers,
+                )
+                self._destination_certificate = certificate
+            return self._destination
+
+    def _head(self, request: HttpRequest) -> bytes:
+        """Return the request's line and headers.
+
+        Raises:
+            ValueError: something in them would not stay where it belongs.
+        """
+        query = _query_text(tuple(request.query)) if request.query else ""
+        target = f"{self._prefix}{request.path}{query}"
+        if _NOT_IN_A_TARGET.search(target):
+            raise ValueError("the path has a space or a control character")
+        lines = [f"{request.method} {target} HTTP/1.1"]
+        own = {name.lower() for name in request.headers}
+        lines += [f"{name}: {value}" for name, value in self._headers if name.lower() not in own]
+        lines += [f"{name}: {value}" for name, value in request.headers.items()]
+        if request.body is not None or request.method not in _BODILESS_METHODS:
+            lines.append(f"Content-Length: {len(request.body or b'')}")
+        text = "\r\n".join(lines)
+        ends = len(lines) - 1
+        if text.count("\r") != ends or text.count("\n") != ends or "\0" in text:
+            raise ValueError("a header has a line break or a null character")
+        return f"{text}\r\n\r\n".encode()
 
     @contextmanager
-    def _faults(self, request: HttpRequest, sent: _Sent) -> Iterator[None]:
+    def _faults(self, exchange: _Exchange) -> Iterator[None]:
         """Turn what goes wrong on the wire into TransportError."""
+        request = exchange.request
         try:
             yield
         except aiohttp.ClientConnectorCertificateError as error:
-            self._context = None
+            self._destination = None
             raise TransportError(
                 f"{request}: the certificate of {self._config.host} is not trusted: "
                 f"{error.certificate_error}",
                 sent=False,
             ) from error
         except TimeoutError as error:
-            what = "no answer in time" if sent.value else "no connection in time"
-            raise DeadlineExceededError(f"{request}: {what}", sent=sent.value) from error
+            what = "no answer in time" if exchange.sent else "no connection in time"
+            raise DeadlineExceededError(f"{request}: {what}", sent=exchange.sent) from error
         except aiohttp.ClientResponseError as error:
             # Not chained: its representation holds the request's headers.
             message = " ".join(error.message.split())
-            raise TransportError(f"{request}: {error.status} {message}", sent=sent.value) from None
-        except (aiohttp.ClientError, OSError) as error:
-            if isinstance(error.__cause__, ClientError):  # what `before_send` raised
-                raise error.__cause__ from None
-            raise TransportError(f"{request}: {_described(error)}", sent=sent.value) from error
-        except ValueError as error:
-            # A header that cannot be sent; aiohttp says neither which nor, luckily, its value.
-            raise TransportError(f"{request}: {_described(error)}", sent=sent.value) from error
-        except RuntimeError as error:
-            if not self._closed:
-                raise
-            raise TransportError(f"{request}: the client is closed", sent=sent.value) from error
+            raise TransportError(
+                f"{request}: {error.status} {message}", sent=exchange.sent
+            ) from None
+        except HttpProcessingError as error:
+            message = " ".join(error.message.split())
+            raise TransportError(
+                f"{request}: {error.code} {message}", sent=exchange.sent
+            ) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise TransportError(
+                f"{request}: {self._described(error)}", sent=exchange.sent
+            ) from error
 
-    def _url(self, request: HttpRequest) -> URL:
-        query = _query_text(tuple(request.query)) if request.query else ""
-        return URL(f"{self._base}{request.path}{query}", encoded=True)
-
-    async def _tls(self) -> _TlsArguments:
-        if not self._base.startswith("https:"):
-            return {}
-        certificate = self._config.credentials.client_certificate
-        context = self._context
-        if context is None or certificate is not self._context_certificate:
-            context = await self._new_context(certificate)
-        arguments: _TlsArguments = {"ssl": context}
-        if self._config.tls.server_name:
-            arguments["server_hostname"] = self._config.tls.server_name
-        return arguments
-
-    async def _new_context(self, certificate: ClientCertificate | None) -> ssl.SSLContext:
-        async with self._context_lock:
-            if self._context is None or certificate is not self._context_certificate:
-                self._context = await asyncio.to_thread(
-                    client_context, self._config.tls, certificate
-                )
-                self._context_certificate = certificate
-            return self._context
+    def _described(self, error: Exception) -> str:
+        return "the client is closed" if self._closed else _described(error)
 
 
 async def fetch_text(url: str, *, timeout_seconds: float = 5.0, largest: int = 20 * 2**20) -> str:
@@ -256,69 +259,74 @@ async def fetch_text(url: str, *, timeout_seconds: float = 5.0, largest: int = 2
         raise TransportError(f"GET {url}: {_described(error)}") from error
 
 
-@dataclass(slots=True)
-class _Sent:
-    """Whether a request's head went out, noted by the request that the HTTP library makes."""
+class _Exchange:
+    """A request under way on a connection, and its answer; also a `HttpStream`."""
 
-    before: Callable[[], None] | None
-    value: bool = False
+    def __init__(self, request: HttpRequest) -> None:
+        self.request = request
+        self.sent = False
+        self.status = 0
+        self.headers: Mapping[str, str] = {}
+        self._connection: Connection | None = None
+        self._content: aiohttp.StreamReader | None = None
 
-
-_sending: ContextVar[_Sent] = ContextVar("sending")
-
-
-class _NotedRequest(aiohttp.ClientRequest):
-    """Notes that its head goes out: now, or together with the body in another task's turn.
-
-    A trace of the library would tell so, too, at a tenth of what a request costs.
-    """
-
-    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
-        sent = _sending.get()
-        if sent.before is not None:
-            sent.before()
-        sent.value = True
-        return await super().send(conn)
-
-
-class _GuardedBody(aiohttp.BytesPayload):
-    """A body before which, and before the head that goes out with it, somebody is asked."""
-
-    def __init__(self, body: bytes, before_send: Callable[[], None]) -> None:
-        super().__init__(body)
-        self._before_send = before_send
-
-    async def write_with_length(self, *arguments: Any) -> None:
-        self._before_send()
-        await super().write_with_length(*arguments)
-
-
-class _AiohttpStream:
-    """A `HttpStream` over an answer of aiohttp."""
-
-    def __init__(self, answer: aiohttp.ClientResponse, request: HttpRequest) -> None:
-        self._answer = answer
-        self._request = request
-
-    @property
-    def status(self) -> int:
-        return self._answer.status
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return _lower_case(self._answer.headers)
+    async def begin(self, connection: Connection, head: bytes) -> None:
+        """Send the request and read the head of the answer."""
+        self._connection = connection
+        request, protocol, transport = self.request, connection.protocol, connection.transport
+        if protocol is None or transport is None or transport.is_closing():
+            raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
+        protocol.set_response_params(
+            skip_payload=request.method == "HEAD", read_until_eof=True, read_bufsize=_READ_BUFFER
+        )
+        if request.before_send is not None:
+            request.before_send()
+        self.sent = True
+        transport.write(head + request.body if request.body else head)
+        message, content = await protocol.read()
+        while 100 <= message.code < 200:
+            message, content = await protocol.read()
+        self.status, self.headers = message.code, _lower_case(message.headers)
+        self._content = content
 
     def chunks(self) -> AsyncIterator[bytes]:
-        return _Chunks(self._answer.content, self._request)
+        """Yield the body as it arrives."""
+        assert self._content is not None
+        return _Chunks(self._content, self.request)
 
     async def read(self) -> bytes:
+        """Return the whole body, of a stream that turns out to be an error."""
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
-                return await _read(self._answer, self._request, LARGEST_BODY)
+                return await self.body()
         except TimeoutError as error:
-            raise DeadlineExceededError(f"{self._request}: no whole answer in time") from error
+            raise DeadlineExceededError(f"{self.request}: no whole answer in time") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{self._request}: {_described(error)}") from error
+            raise TransportError(f"{self.request}: {_described(error)}") from error
+
+    async def body(self) -> bytes:
+        """Return the whole body; raises what aiohttp raises."""
+        assert self._content is not None
+        pieces: list[bytes] = []
+        size = 0
+        while piece := await self._content.readany():
+            pieces.append(piece)
+            size += len(piece)
+            if size > LARGEST_BODY:
+                raise TransportError(
+                    f"{self.request}: the answer is larger than {LARGEST_BODY} bytes"
+                )
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def release(self) -> None:
+        """Let others use the connection, the answer being read."""
+        if self._connection is not None:
+            self._connection.release()
+
+    def close(self) -> None:
+        """Close the connection, whatever is on its way."""
+        if self._connection is not None:
+            self._connection.close()
 
 
 class _Chunks:
@@ -355,25 +363,6 @@ def _split_proxy(proxy: str) -> tuple[URL | None, dict[str, str] | None]:
 @lru_cache(maxsize=256)  # writes have the same few
 def _query_text(query: tuple[tuple[str, str], ...]) -> str:
     return f"?{urlencode(query)}"
-
-
-def _body(request: HttpRequest) -> bytes | _GuardedBody | None:
-    if request.body and request.before_send is not None:
-        return _GuardedBody(request.body, request.before_send)
-    return request.body
-
-
-async def _read(answer: aiohttp.ClientResponse, request: HttpRequest, largest: int) -> bytes:
-    if (answer.content_length or largest) < largest and "Content-Encoding" not in answer.headers:
-        return await answer.read()
-    pieces: list[bytes] = []
-    size = 0
-    async for piece in answer.content.iter_any():
-        pieces.append(piece)
-        size += len(piece)
-        if size > largest:
-            raise TransportError(f"{request}: the answer is larger than {largest} bytes")
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _lower_case(headers: Mapping[str, str]) -> dict[str, str]:

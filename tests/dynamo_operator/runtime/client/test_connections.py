@@ -47,23 +47,23 @@ def config(https, tmp_path):
     return ClientConfig.load(tmp_path / "kubeconfig", environ={})
 
 
-async def test_one_tls_context_is_made_in_a_thread_and_two_sessions_serve_everything(
+async def test_one_tls_context_is_made_in_a_thread_and_two_pools_serve_everything(
     config, monkeypatch
 ):
     contexts: list[int] = []
-    sessions: list[object] = []
-    make_context, make_session = ssl.create_default_context, aiohttp.ClientSession.__init__
+    pools: list[object] = []
+    make_context, make_pool = ssl.create_default_context, aiohttp.TCPConnector.__init__
 
     def context(*arguments, **options):
         contexts.append(threading.get_ident())
         return make_context(*arguments, **options)
 
-    def session(self, *arguments, **options):
-        sessions.append(self)
-        make_session(self, *arguments, **options)
+    def pool(self, *arguments, **options):
+        pools.append(self)
+        make_pool(self, *arguments, **options)
 
     monkeypatch.setattr(ssl, "create_default_context", context)
-    monkeypatch.setattr(aiohttp.ClientSession, "__init__", session)
+    monkeypatch.setattr(aiohttp.TCPConnector, "__init__", pool)
     async with Client.connect(config) as client, AsyncExitStack() as stack:
         variants = [client, client.with_field_manager("x"), client.with_dry_run()]
         async with asyncio.TaskGroup() as tasks:
@@ -73,7 +73,7 @@ async def test_one_tls_context_is_made_in_a_thread_and_two_sessions_serve_everyt
             watch = client.list_watch(ConfigMap).watch(resource_version="", timeout_seconds=60)
             await stack.enter_async_context(watch)
 
-    assert len(sessions) == 2
+    assert len(pools) == 2
     # One checks that the authority can be read at all, the other one is used.
     assert len(contexts) <= 2
     assert threading.get_ident() not in contexts
