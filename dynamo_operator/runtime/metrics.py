@@ -6,12 +6,18 @@ when a `Metrics` is made, not before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
+from dynamo_operator.runtime.hot_series import (
+    Distribution,
+    DistributionFamily,
+    Number,
+    NumberFamily,
+)
 from informers.errors import ListWatchError
 from informers.objects import ObjectKey, ResourceType
 from informers.observers import InformerObserver, QueueObserver
@@ -25,25 +31,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 RESULTS: Final = ("success", "error", "requeue", "requeue_after")
 
 _RECONCILE_BUCKETS: Final = (
-    *(
-        0.005,
-        0.01,
-        0.025,
-        0.05,
-        0.1,
-        0.15,
-        0.2,
-        0.25,
-        0.3,
-        0.35,
-        0.4,
-        0.45,
-        0.5,
-        0.6,
-        0.7,
-        0.8,
-        0.9,
-    ),
+    *(0.005, 0.01, 0.025, *(n / 20 for n in range(1, 10)), 0.5, 0.6, 0.7, 0.8, 0.9),
     *(1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60),
 )
 _QUEUE_BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 4))
@@ -86,7 +74,7 @@ class Metrics:
             return Histogram(name, text, labels, registry=registry, buckets=tuple(buckets))
 
         prefix, by = "controller_runtime_", "controller"
-        self.reconcile_total: Counter = counter(
+        self.reconcile_total: NumberFamily = self._number(
             f"{prefix}reconcile_total", "Reconciles by result.", by, "result"
         )
         self.reconcile_errors: Counter = counter(
@@ -101,27 +89,27 @@ class Metrics:
         self.reconcile_timeouts: Counter = counter(
             f"{prefix}reconcile_timeouts_total", "Reconciles that hit their time limit.", by
         )
-        self.reconcile_time: Histogram = histogram(
+        self.reconcile_time: DistributionFamily = self._distribution(
             f"{prefix}reconcile_time_seconds", "Length of a reconcile.", _RECONCILE_BUCKETS, by
         )
         self.max_concurrent: Gauge = gauge(
             f"{prefix}max_concurrent_reconciles", "Most reconciles at once.", by
         )
-        self.active_workers: Gauge = gauge(
+        self.active_workers: NumberFamily = self._number(
             f"{prefix}active_workers", "Workers that reconcile now.", by
         )
 
         queue = ("name", by)
-        self.queue_depth: Gauge = gauge(
+        self.queue_depth: NumberFamily = self._number(
             "workqueue_depth", "Items ready to be taken.", *queue, "priority"
         )
-        self.queue_adds: Counter = counter(
+        self.queue_adds: NumberFamily = self._number(
             "workqueue_adds_total", "Items that became ready.", *queue
         )
-        self.queue_duration: Histogram = histogram(
+        self.queue_duration: DistributionFamily = self._distribution(
             "workqueue_queue_duration_seconds", "From ready to taken.", _QUEUE_BUCKETS, *queue
         )
-        self.work_duration: Histogram = histogram(
+        self.work_duration: DistributionFamily = self._distribution(
             "workqueue_work_duration_seconds", "From taken to done.", _QUEUE_BUCKETS, *queue
         )
         self.unfinished_work: Gauge = gauge(
@@ -135,7 +123,7 @@ class Metrics:
         )
         self.queue_statistics: dict[str, _Statistics] = {}
         registry.register(_OldestReady(self.queue_statistics))
-        self.events_filtered: Counter = counter(
+        self.events_filtered: NumberFamily = self._number(
             "controller_events_filtered_total",
             "Events that a predicate dropped.",
             by,
@@ -143,11 +131,11 @@ class Metrics:
             "predicate",
         )
 
-        self.client_requests: Counter = counter(
+        self.client_requests: NumberFamily = self._number(
             "rest_client_requests_total", "Requests to the API server.", "code", "method", "host"
         )
 
-        self.client_duration: Histogram = histogram(
+        self.client_duration: DistributionFamily = self._distribution(
             "rest_client_request_duration_seconds",
             "From a request to its answer; of a watch, to its beginning.",
             _CLIENT_BUCKETS,
@@ -155,11 +143,15 @@ class Metrics:
             "host",
         )
 
-        self._client_series: dict[tuple[str, str, str], tuple[Callable[[], None], _Setter]] = {}
+        self._client_series: dict[tuple[str, str, str], tuple[Number, Distribution]] = {}
 
         informer = ("resource", "namespace")
-        self.informer_objects: Gauge = gauge("informer_objects", "Objects held.", *informer)
-        self.informer_bytes: Gauge = gauge("informer_bytes", "JSON bytes held.", *informer)
+        self.informer_objects: NumberFamily = self._number(
+            "informer_objects", "Objects held.", *informer
+        )
+        self.informer_bytes: NumberFamily = self._number(
+            "informer_bytes", "JSON bytes held.", *informer
+        )
         self.informer_lists: Counter = counter(
             "informer_lists_total", "Full lists taken.", *informer, "reason"
         )
@@ -184,7 +176,7 @@ class Metrics:
             *informer,
             "index",
         )
-        self.own_write_wait: Histogram = histogram(
+        self.own_write_wait: DistributionFamily = self._distribution(
             "cache_own_write_wait_seconds",
             "How long reads and reconciles waited for the cache to show an own write.",
             _WAIT_BUCKETS,
@@ -222,6 +214,14 @@ class Metrics:
             "leader_election_master_status", "1 while it leads, 0 while it does not.", "name"
         )
 
+    def _number(self, name: str, text: str, *labels: str) -> NumberFamily:
+        return NumberFamily(name, text, labels, self.registry)
+
+    def _distribution(
+        self, name: str, text: str, bounds: Sequence[float], *labels: str
+    ) -> DistributionFamily:
+        return DistributionFamily(name, text, bounds, labels, self.registry)
+
     def controller(self, name: str, max_concurrent_reconciles: int) -> ControllerMetrics:
         """Return the series of one controller, all existing from now on."""
         self.max_concurrent.labels(name).set(max_concurrent_reconciles)
@@ -257,13 +257,13 @@ class Metrics:
         series = self._client_series.get((code, method, host))
         if series is None:
             series = (
-                self.client_requests.labels(code, method, host).inc,
-                self.client_duration.labels(method, host).observe,
+                self.client_requests.labels(code, method, host),
+                self.client_duration.labels(method, host),
             )
             self._client_series[code, method, host] = series
-        count, observe = series
-        count()
-        observe(seconds)
+        count, duration = series
+        count.inc()
+        duration.observe(seconds)
 
     def event_dropped(self, reason: str) -> None:
         """Count an event that will not be sent."""
@@ -295,7 +295,7 @@ class ControllerMetrics:
         self.terminal_errors: Counter = metrics.terminal_errors.labels(name)
         self.panics: Counter = metrics.reconcile_panics.labels(name)
         self.timeouts: Counter = metrics.reconcile_timeouts.labels(name)
-        self.active_workers: Gauge = metrics.active_workers.labels(name)
+        self.active_workers: Number = metrics.active_workers.labels(name)
         self._name = name
         self._queues = metrics.queue_statistics
         self._unfinished = metrics.unfinished_work.labels(name, name)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
 from dataclasses import replace
 
-from dynamo_operator.runtime.client.credentials import Credentials
+from dynamo_operator.runtime.client.credentials import Credentials, StaticCredentials
 from dynamo_operator.runtime.client.errors import (
     ApiError,
     DeadlineExceededError,
@@ -185,23 +185,33 @@ class RestClient:
         return response
 
     async def _authorize(self, request: HttpRequest, deadline: float) -> tuple[HttpRequest, str]:
-        if self._credentials is None:
+        credentials = self._credentials
+        if credentials is None:
             return request, ""
-        try:
-            async with asyncio.timeout(deadline - self._clock.monotonic()):
-                authorization = await self._credentials.authorization()
-        except TimeoutError:
-            raise DeadlineExceededError(f"{request}: no credentials in time", sent=False) from None
+        if type(credentials) is StaticCredentials:  # has nothing to wait for
+            authorization = await credentials.authorization()
+        else:
+            authorization = await self._authorization(credentials, request, deadline)
         if not authorization:
             return request, ""
         headers = {**request.headers, "Authorization": authorization}
         return replace(request, headers=headers), authorization
 
+    async def _authorization(
+        self, credentials: Credentials, request: HttpRequest, deadline: float
+    ) -> str:
+        try:
+            async with asyncio.timeout(deadline - self._clock.monotonic()):
+                return await credentials.authorization()
+        except TimeoutError:
+            raise DeadlineExceededError(f"{request}: no credentials in time", sent=False) from None
+
     def _may_retry_rejected(self, authorization: str) -> bool:
         return self._credentials is not None and self._credentials.rejected(authorization)
 
     async def _send(self, request: HttpRequest, deadline: float) -> HttpResponse:
-        await self._take_turn(request, deadline)
+        if self._throttle is not None:
+            await self._take_turn(self._throttle, request, deadline)
         started = self._clock.monotonic()
         if started >= deadline:
             raise DeadlineExceededError(f"{request}: no time left to send it", sent=False)
@@ -213,7 +223,8 @@ class RestClient:
         try:
             response = await self._transport.send(request, timeout_seconds=timeout)
             code = str(response.status)
-            self._pass_on_warnings(response.headers)
+            if "warning" in response.headers:
+                self._pass_on_warnings(response.headers["warning"])
             return response
         except DeadlineExceededError as error:
             if request.before_send is not None and not error.sent:
@@ -225,31 +236,30 @@ class RestClient:
     async def _open(
         self, request: HttpRequest, deadline: float, stack: AsyncExitStack
     ) -> HttpStream:
-        await self._take_turn(request, deadline)
+        if self._throttle is not None:
+            await self._take_turn(self._throttle, request, deadline)
         started = self._clock.monotonic()
         code = "<error>"
         try:
             stream = await stack.enter_async_context(self._transport.stream(request))
             code = str(stream.status)
-            self._pass_on_warnings(stream.headers)
+            if "warning" in stream.headers:
+                self._pass_on_warnings(stream.headers["warning"])
             return stream
         finally:
             self._observe(code, request.method, started)
 
-    async def _take_turn(self, request: HttpRequest, deadline: float) -> None:
-        if self._throttle is None:
-            return
-        wait = self._throttle.reserve(within=deadline - self._clock.monotonic())
+    async def _take_turn(self, throttle: Throttle, request: HttpRequest, deadline: float) -> None:
+        wait = throttle.reserve(within=deadline - self._clock.monotonic())
         if wait is None:
             raise DeadlineExceededError(f"{request}: throttled beyond its deadline", sent=False)
         if wait:
             await asyncio.sleep(wait)
 
-    def _pass_on_warnings(self, headers: Mapping[str, str]) -> None:
-        if self._warning_observers and (header := headers.get("warning")):
-            for warning in warnings_in(header):
-                for observer in self._warning_observers:
-                    observer(warning)
+    def _pass_on_warnings(self, header: str) -> None:
+        for warning in warnings_in(header) if self._warning_observers else ():
+            for observer in self._warning_observers:
+                observer(warning)
 
     def _fenced(self, request: HttpRequest) -> HttpRequest:
         """Return the request, a write with what refuses it; refused at once if it has to be."""
@@ -265,8 +275,10 @@ class RestClient:
         return replace(request, before_send=check)
 
     def _observe(self, code: str, method: str, started: float) -> None:
-        for observer in self._observers:
-            observer(code, method, self._host, self._clock.monotonic() - started)
+        if self._observers:
+            seconds = self._clock.monotonic() - started
+            for observer in self._observers:
+                observer(code, method, self._host, seconds)
 
     def _delay_before_retry(
         self, method: str, error: ApiError | TransportError, attempt: int

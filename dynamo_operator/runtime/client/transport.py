@@ -7,8 +7,8 @@ import base64
 import os
 import re
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -35,6 +35,7 @@ _MOST_CONNECTIONS = 100
 _READ_BUFFER = 2**20
 _BODILESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 _NOT_IN_A_TARGET = re.compile(r"[\x00-\x20\x7f]")
+_FAULTS = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
 _CONNECTING = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_SECONDS)
 
 # API servers pack each event of a watch by itself: that is work for both, and saves little.
@@ -84,14 +85,16 @@ class HttpTransport:
         if self._requests is None:
             self._requests = self._connector(_MOST_CONNECTIONS)
         exchange = _Exchange(request)
-        with self._faults(exchange):
-            try:
-                async with asyncio.timeout(timeout_seconds):
-                    await self._open(exchange, self._requests)
-                    body = await exchange.body()
-            except BaseException:
-                exchange.close()
-                raise
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._open(exchange, self._requests)
+                body = await exchange.body()
+        except _FAULTS as error:
+            exchange.close()
+            raise self._fault(error, exchange) from _cause(error)
+        except BaseException:
+            exchange.close()
+            raise
         exchange.release()
         return HttpResponse(exchange.status, exchange.headers, body)
 
@@ -102,9 +105,11 @@ class HttpTransport:
             self._streams = self._connector(0)
         exchange = _Exchange(replace(request, headers={**_UNPACKED, **request.headers}))
         try:
-            with self._faults(exchange):
+            try:
                 async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
                     await self._open(exchange, self._streams)
+            except _FAULTS as error:
+                raise self._fault(error, exchange) from _cause(error)
             yield exchange
         finally:
             # Closed, not released: releasing would wait for the rest of the answer.
@@ -194,37 +199,23 @@ class HttpTransport:
             raise ValueError("a header has a line break or a null character")
         return f"{text}\r\n\r\n".encode()
 
-    @contextmanager
-    def _faults(self, exchange: _Exchange) -> Iterator[None]:
-        """Turn what goes wrong on the wire into TransportError."""
-        request = exchange.request
-        try:
-            yield
-        except aiohttp.ClientConnectorCertificateError as error:
+    def _fault(self, error: Exception, exchange: _Exchange) -> TransportError:
+        """Return what went wrong on the wire as an error of ours."""
+        request, sent = exchange.request, exchange.sent
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
             self._destination = None
-            raise TransportError(
+            return TransportError(
                 f"{request}: the certificate of {self._config.host} is not trusted: "
                 f"{error.certificate_error}",
                 sent=False,
-            ) from error
-        except TimeoutError as error:
-            what = "no answer in time" if exchange.sent else "no connection in time"
-            raise DeadlineExceededError(f"{request}: {what}", sent=exchange.sent) from error
-        except aiohttp.ClientResponseError as error:
-            # Not chained: its representation holds the request's headers.
-            message = " ".join(error.message.split())
-            raise TransportError(
-                f"{request}: {error.status} {message}", sent=exchange.sent
-            ) from None
-        except HttpProcessingError as error:
-            message = " ".join(error.message.split())
-            raise TransportError(
-                f"{request}: {error.code} {message}", sent=exchange.sent
-            ) from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise TransportError(
-                f"{request}: {self._described(error)}", sent=exchange.sent
-            ) from error
+            )
+        if isinstance(error, TimeoutError):
+            what = "no answer in time" if sent else "no connection in time"
+            return DeadlineExceededError(f"{request}: {what}", sent=sent)
+        if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
+            code = error.status if isinstance(error, aiohttp.ClientResponseError) else error.code
+            return TransportError(f"{request}: {code} {' '.join(error.message.split())}", sent=sent)
+        return TransportError(f"{request}: {self._described(error)}", sent=sent)
 
     def _described(self, error: Exception) -> str:
         return "the client is closed" if self._closed else _described(error)
@@ -347,6 +338,12 @@ class _Chunks:
         if not chunk:
             raise StopAsyncIteration
         return chunk
+
+
+def _cause(error: Exception) -> BaseException | None:
+    """Return what an error of ours may be chained to."""
+    # The representation of aiohttp's holds the request's headers.
+    return None if isinstance(error, aiohttp.ClientResponseError) else error
 
 
 def _split_proxy(proxy: str) -> tuple[URL | None, dict[str, str] | None]:

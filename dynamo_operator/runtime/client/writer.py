@@ -451,18 +451,22 @@ class Writer(LiveReader):
     ) -> M | dict[str, Any]:
         data = codec.encode(body)
         resource_type = codec.resource_type_of(kind)
-        with self._noting_doubt(resource_type, key, dry_run=_DRY_RUN in query):
+        dry_run = _DRY_RUN in query
+        try:
             response = await self.request(
                 method, path, query=query, body=data, content_type=content_type
             )
             try:
                 stored = codec.decode_cached(response.body)
-                if _DRY_RUN not in query and stored.key.name:
+                if not dry_run and stored.key.name:
                     version = stored.resource_version
                     self._told(Write(resource_type, stored.key, version, stored=stored))
                 return codec.decode(kind, response.body)
             except codec.MalformedJsonError as error:
                 raise UnknownOutcomeError(f"{method} {path}: answered with {error}") from None
+        except BaseException as error:
+            self._note_doubt(error, resource_type, key, dry_run=dry_run)
+            raise
 
     @contextmanager
     def _noting_doubt(
@@ -472,9 +476,14 @@ class Writer(LiveReader):
         try:
             yield
         except BaseException as error:
-            if not dry_run and may_have_happened(error):
-                self._told(Write(resource_type, key, in_doubt=True))
+            self._note_doubt(error, resource_type, key, dry_run=dry_run)
             raise
+
+    def _note_doubt(
+        self, error: BaseException, resource_type: ResourceType, key: ObjectKey, *, dry_run: bool
+    ) -> None:
+        if not dry_run and may_have_happened(error):
+            self._told(Write(resource_type, key, in_doubt=True))
 
     def _told(self, write: Write) -> None:
         for observer in self._options.write_observers:
