@@ -247,9 +247,15 @@ class Cache:
         for cache in self._pool.of(written):
             if cache.scope.namespace in ("", write.key.namespace):
                 cache.wrote(write, owners)
-        optional = [d for d in self._declared(written) if d.optional and d.failure is None]
-        if any(not _is_defined(declaration) for declaration in optional):
-            self._early_writes.setdefault(written, []).append(write)
+        for declaration in self._declarations:
+            if (
+                declaration.optional
+                and declaration.failure is None
+                and declaration.scope.resource_type == written
+                and not _is_defined(declaration)
+            ):
+                self._early_writes.setdefault(written, []).append(write)
+                break
 
     def attribute_writes_to(self, owner: OwnerKey) -> None:
         """Let the writes that follow in this task count as caused by that object."""

@@ -75,7 +75,7 @@ class _Family(Generic[S]):
         self._name = name
         self._text = text
         self._labels = tuple(labels)
-        self._make = make
+        self._make: Callable[[], S] = make
         self._series: dict[tuple[str, ...], S] = {}
         registry.register(self)
 

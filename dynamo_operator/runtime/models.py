@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticUndefined
 
 from informers.objects import ObjectKey, OwnerReference, ResourceType
 
@@ -29,6 +30,15 @@ class KubeStruct(BaseModel):
         validate_assignment=False,
         defer_build=True,  # most programs use a few of the kinds that they import
     )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        """Have empty defaults made anew; pydantic would copy them deeply for every object read."""
+        super().__pydantic_init_subclass__(**options)
+        for declared in cls.model_fields.values():
+            if declared.default in ({}, []):
+                declared.default_factory = type(declared.default)
+                declared.default = PydanticUndefined
 
     @model_validator(mode="before")
     @classmethod
@@ -69,11 +79,10 @@ class ObjectMeta(KubeStruct):
     generation: int = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    # Factories: pydantic would copy an empty default deeply for every object that is read.
-    labels: dict[str, str] = Field(default_factory=dict)
-    annotations: dict[str, str] = Field(default_factory=dict)
-    finalizers: list[str] = Field(default_factory=list)
-    owner_references: list[OwnerReferenceModel] = Field(default_factory=list)
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: list[str] = []
+    owner_references: list[OwnerReferenceModel] = []
 
 
 class KubeModel(KubeStruct):

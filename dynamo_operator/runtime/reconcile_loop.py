@@ -26,7 +26,7 @@ import structlog
 
 from dynamo_operator.runtime.defects import DEFECTS
 from dynamo_operator.runtime.error_policy import ErrorPolicy
-from dynamo_operator.runtime.log_context import reconcile_log_context
+from dynamo_operator.runtime.log_context import ReconcileLogContext
 from dynamo_operator.runtime.metrics import ControllerMetrics
 from dynamo_operator.runtime.reconciler import Reconciler, Result
 from informers.clock import Clock, Random
@@ -134,7 +134,7 @@ class ReconcileLoop:
     async def _attempt(self, item: QueueItem[ObjectKey]) -> None:
         self._metrics.active_workers.inc()
         try:
-            with reconcile_log_context(
+            with ReconcileLogContext(
                 controller=self._name,
                 kind=self._kind,
                 key=item.key,
@@ -150,14 +150,18 @@ class ReconcileLoop:
 
     async def _reconcile(self, key: ObjectKey) -> tuple[Result | Exception, float]:
         """Return what came of one attempt, and its seconds."""
-        deadline = asyncio.timeout(self._timeout_seconds)
+        seconds = self._timeout_seconds
+        deadline = None if seconds is None else asyncio.timeout(seconds)
         started = self._clock.monotonic()
         outcome: Result | Exception
         try:
             await self._before_reconcile(key)
             started = self._clock.monotonic()
-            async with deadline:
+            if deadline is None:
                 outcome = _checked(await self._reconciler.reconcile(key))
+            else:
+                async with deadline:
+                    outcome = _checked(await self._reconciler.reconcile(key))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -166,7 +170,7 @@ class ReconcileLoop:
             outcome = _cancelled_inside(error)
         except Exception as error:  # noqa: BLE001 - the loop outlives whatever a reconciler raises
             outcome = error
-        if deadline.expired():
+        if deadline is not None and deadline.expired():
             self._metrics.timeouts.inc()
         return outcome, self._clock.monotonic() - started
 

@@ -151,19 +151,23 @@ class TypeCache:
 
     def wrote(self, write: Write, owners: Sequence[OwnerKey]) -> None:
         """Record a write that the informer will show."""
-        cached = self.informer.lister.find(write.key)
         if write.in_doubt:
             self._own_writes.doubted(write.key, owners)
             return
-        known = cached is not None or self._own_writes.pending(write.key) is not None
-        shown = write.stored is not None and self.scope.covers(write.stored)
-        if self.scope.is_selective and not known and not shown:
+        if self.scope.is_selective and not self._shows(write):
             return
         if write.resource_version:
             self._own_writes.wrote(write.key, write.resource_version, owners)
         elif write.deleted:
+            cached = self.informer.lister.find(write.key)
             uid = write.deleted_uid or (cached.uid if cached is not None else "")
             self._own_writes.deleted(write.key, uid, owners)
+
+    def _shows(self, write: Write) -> bool:
+        """Whether the informer has the object, or surely will."""
+        if write.key in self.informer.lister or self._own_writes.pending(write.key) is not None:
+            return True
+        return write.stored is not None and self.scope.covers(write.stored)
 
     @property
     def has_own_writes(self) -> bool:

@@ -10,11 +10,12 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import aiohttp
+from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
 from aiohttp.http import HttpProcessingError
 from yarl import URL
@@ -159,13 +160,12 @@ class HttpTransport:
     async def _new_destination(
         self, certificate: ClientCertificate | None
     ) -> aiohttp.ClientRequest:
-        """Return what aiohttp needs to connect: a request that is never sent."""
         async with self._destination_lock:
             if self._destination is None or certificate is not self._destination_certificate:
                 tls: ssl.SSLContext | bool = True
                 if self._is_tls:
                     tls = await asyncio.to_thread(client_context, self._config.tls, certificate)
-                self._destination = aiohttp.ClientRequest(
+                self._destination = _Destination(
                     "GET",
                     self._url,
                     loop=asyncio.get_running_loop(),
@@ -248,6 +248,14 @@ async def fetch_text(url: str, *, timeout_seconds: float = 5.0, largest: int = 2
             return page[:largest].decode("utf-8", errors="replace")
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise TransportError(f"GET {url}: {_described(error)}") from error
+
+
+class _Destination(aiohttp.ClientRequest):
+    """What aiohttp needs to connect: a request that is never sent."""
+
+    @cached_property
+    def connection_key(self) -> ConnectionKey:
+        return super().connection_key
 
 
 class _Exchange:
