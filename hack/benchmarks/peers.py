@@ -13,16 +13,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from collections.abc import Awaitable, Callable
+from dataclasses import fields
 from typing import Any
 
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Namespace, Pod
@@ -30,8 +25,15 @@ from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.testing.cluster import ADMIN_GROUPS, Cluster
 from dynamo_operator.testing.control_plane_binaries import ControlPlaneMissingError
-from hack.benchmarks import peer_installs
-from hack.benchmarks.measurement import Bar, Measurement
+from hack.benchmarks import caches, controllers, peer_installs, peer_report
+from hack.benchmarks.measurement import Measurement
+from hack.benchmarks.peer_processes import (
+    PATIENCE_SECONDS,
+    Converge,
+    Framework,
+    Round,
+    running,
+)
 from informers.objects import ObjectKey, ResourceType
 
 ROUNDS = 5
@@ -42,12 +44,9 @@ CACHED = 20_000
 FEWEST_CACHED = 4_000  # a process's memory moves by steps: fewer objects would be lost in them
 IDLE_SECONDS = 30.0
 CHANGES_PER_SECOND = 30
-CHANGE_SECONDS = 20.0
-MIB = 1024 * 1024
+CHANGE_SECONDS = 10.0
 
 _AT_ONCE = 32  # requests of the driver, when it fills a namespace
-_PATIENCE_SECONDS = 600.0
-_TICKS = os.sysconf("SC_CLK_TCK")
 _BENCH_GROUPS = ("bench", *ADMIN_GROUPS)
 _WIDGETS_PATH = "/apis/bench.test/v1/namespaces/{namespace}/widgets"
 
@@ -98,70 +97,6 @@ WIDGET_CRD = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What one framework did in one round; seconds, bytes, or numbers of requests."""
-
-    first_watch_seconds: float
-    converge_seconds: float
-    converge_cpu_seconds: float
-    writes: int
-    failed_writes: int
-    resident_bytes: float
-    idle_requests: int
-    idle_cpu_seconds: float
-    latency_p50_seconds: float
-    latency_p99_seconds: float
-    restart_seconds: float
-    restart_cpu_seconds: float
-
-
-@dataclass(slots=True)
-class Framework:
-    """One of the three, and what was measured of it."""
-
-    name: str
-    command: list[str]
-    variables: dict[str, str] = field(default_factory=dict)
-    rounds: list[Round] = field(default_factory=list)
-    bytes_per_object: dict[str, float] = field(default_factory=dict)  # cached, by kind
-
-    def median(self, name: str) -> float:
-        """Return the median of one number over the rounds."""
-        return float(statistics.median(getattr(each, name) for each in self.rounds))
-
-
-class Process:
-    """A framework's process at work."""
-
-    def __init__(self, process: asyncio.subprocess.Process, started: float) -> None:
-        self._process = process
-        self.started = started
-
-    async def settled(self) -> float:
-        """Wait until it says that it has settled; return the seconds since its start."""
-        assert self._process.stdout is not None
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            while line := await self._process.stdout.readline():
-                if line.strip() == b"settled":
-                    return time.time() - self.started
-        raise RuntimeError("the process ended before it had settled")
-
-    @property
-    def cpu_seconds(self) -> float:
-        """Processor time so far."""
-        stat = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(stat[11]) + int(stat[12])) / _TICKS
-
-    @property
-    def resident_bytes(self) -> int:
-        """Resident memory now."""
-        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) * 1024
-        raise RuntimeError("the process has ended")
-
-
 def peers(scale: float) -> list[Measurement]:
     """Beside controller-runtime and kopf: converge, idle, follow changes, start again, cache."""
     try:
@@ -191,32 +126,59 @@ async def _peers(frameworks: list[Framework], scale: float) -> list[Measurement]
         await cluster.client.create(Namespace.new("warm-up"))
         for framework in frameworks:
             kubeconfig = cluster.kubeconfig(f"bench-warm-up-{framework.name}", _BENCH_GROUPS)
-            async with _running(framework, kubeconfig, "warm-up", 1):
+            async with running(framework, kubeconfig, "warm-up", 1):
                 await asyncio.sleep(5)  # its files are in memory from now on
         for number in range(rounds):
             for framework in frameworks:
                 _tell(f"round {number + 1} of {rounds}: {framework.name}")
-                made = await _round(cluster, framework, f"{framework.name}-{number}", scale)
-                framework.rounds.append(made)
-                numbers = (f"{f.name} {getattr(made, f.name):.4g}" for f in fields(made))
-                _tell("  " + ", ".join(numbers))
+                name = f"{framework.name}-{number}"
+                one = await _round(cluster, framework, name, scale, idle=number == 0)
+                framework.rounds.append(one)
+                if _widgets(scale) > FEWEST_WIDGETS:
+                    framework.few.append(await _few(cluster, framework, f"{name}-few"))
+                numbers = {f.name: getattr(one, f.name) for f in fields(one)}
+                _tell("  " + ", ".join(f"{n} {v:.4g}" for n, v in numbers.items() if v is not None))
         cached = max(FEWEST_CACHED, int(CACHED * scale))
         await _measure_caches(cluster, frameworks[:2], cached)
-    return _compare(*frameworks, widgets=_widgets(scale))
+    run = peer_report.Run(rounds=rounds, widgets=_widgets(scale), cached=cached)
+    made = peer_report.compare(*frameworks, widgets=run.widgets)
+    if scale >= 1:
+        alone = [*caches.events(scale), *controllers.queue(scale), *controllers.reconcile(scale)]
+        peer_report.write_page(frameworks, made, alone, run)
+    return made
 
 
-async def _round(cluster: Cluster, framework: Framework, namespace: str, scale: float) -> Round:
-    count = _widgets(scale)
+async def _fill(cluster: Cluster, namespace: str, count: int) -> list[str]:
+    """Make a namespace with so many Widgets; return their names."""
     await cluster.client.create(Namespace.new(namespace))
     names = [f"widget-{number}" for number in range(count)]
     await _at_once(
         lambda name: cluster.client.create(Widget.new(name, namespace=namespace, spec={"size": 1})),
         names,
     )
+    return names
+
+
+async def _few(cluster: Cluster, framework: Framework, namespace: str) -> Converge:
+    names = await _fill(cluster, namespace, FEWEST_WIDGETS)
+    kubeconfig = cluster.kubeconfig(f"bench-{namespace}", _BENCH_GROUPS)
+    async with (
+        _Statuses(cluster.client, namespace) as statuses,
+        running(framework, kubeconfig, namespace, FEWEST_WIDGETS) as process,
+    ):
+        await statuses.wait_for(dict.fromkeys(names, 1))
+        return Converge(time.time() - process.started, process.cpu_seconds)
+
+
+async def _round(
+    cluster: Cluster, framework: Framework, namespace: str, scale: float, *, idle: bool
+) -> Round:
+    names = await _fill(cluster, namespace, _widgets(scale))
+    count = len(names)
     user = f"bench-{namespace}"
     kubeconfig = cluster.kubeconfig(user, _BENCH_GROUPS)
     async with _Statuses(cluster.client, namespace) as statuses:
-        async with _running(framework, kubeconfig, namespace, count) as process:
+        async with running(framework, kubeconfig, namespace, count) as process:
             await statuses.wait_for(dict.fromkeys(names, 1))
             converge_seconds = time.time() - process.started
             converge_cpu_seconds = process.cpu_seconds
@@ -226,13 +188,17 @@ async def _round(cluster: Cluster, framework: Framework, namespace: str, scale: 
             writes = [entry for entry in requests if entry.is_write]
             first_watch = min(entry.received for entry in requests if entry.verb == "watch")
             first_watch_seconds = first_watch.timestamp() - process.started
-            cpu_before, requests_before = process.cpu_seconds, len(requests)
             resident_bytes = process.resident_bytes
-            await asyncio.sleep(IDLE_SECONDS * min(1, scale * 4))
-            idle_cpu_seconds = process.cpu_seconds - cpu_before
-            idle = [e for e in cluster.audit.entries if e.user.name == user][requests_before:]
+            idle_requests: int | None = None
+            idle_cpu_seconds: float | None = None
+            if idle:
+                cpu_before = process.cpu_seconds
+                await asyncio.sleep(IDLE_SECONDS * min(1, scale * 4))
+                idle_cpu_seconds = process.cpu_seconds - cpu_before
+                now = sum(entry.user.name == user for entry in cluster.audit.entries)
+                idle_requests = now - len(requests)
             latencies = await _follow_changes(cluster.client, namespace, names, statuses, scale)
-        async with _running(framework, kubeconfig, namespace, count) as process:
+        async with running(framework, kubeconfig, namespace, count) as process:
             restart_seconds = await process.settled()
             restart_cpu_seconds = process.cpu_seconds
     quantiles = statistics.quantiles(latencies, n=100)
@@ -243,49 +209,13 @@ async def _round(cluster: Cluster, framework: Framework, namespace: str, scale: 
         writes=len(writes),
         failed_writes=sum(entry.code >= 400 for entry in writes),
         resident_bytes=resident_bytes,
-        idle_requests=len(idle),
+        idle_requests=idle_requests,
         idle_cpu_seconds=idle_cpu_seconds,
         latency_p50_seconds=quantiles[49],
         latency_p99_seconds=quantiles[98],
         restart_seconds=restart_seconds,
         restart_cpu_seconds=restart_cpu_seconds,
     )
-
-
-@asynccontextmanager
-async def _running(
-    framework: Framework, kubeconfig: Path, namespace: str, count: int, cache: str = ""
-) -> AsyncGenerator[Process]:
-    environment = {
-        **os.environ,
-        "KUBECONFIG": str(kubeconfig),
-        "BENCH_NAMESPACE": namespace,
-        "BENCH_WIDGETS": str(count),
-        "BENCH_CACHE": cache,
-        **framework.variables,
-    }
-    with tempfile.TemporaryFile() as log:
-        started = time.time()
-        process = await asyncio.create_subprocess_exec(
-            *framework.command, env=environment, stdout=subprocess.PIPE, stderr=log
-        )
-        try:
-            async with asyncio.TaskGroup() as group:
-                watch = group.create_task(_must_not_end(process))
-                yield Process(process, started)
-                watch.cancel()
-        except BaseException:
-            log.seek(0)
-            print(log.read()[-3000:].decode(errors="replace"), file=sys.stderr)
-            raise
-        finally:
-            if process.returncode is None:
-                process.send_signal(signal.SIGTERM)
-            await process.wait()
-
-
-async def _must_not_end(process: asyncio.subprocess.Process) -> None:
-    raise RuntimeError(f"a framework's process ended with code {await process.wait()}")
 
 
 class _Statuses:
@@ -310,7 +240,7 @@ class _Statuses:
 
     async def wait_for(self, sizes: dict[str, int]) -> None:
         """Wait until the statuses are these."""
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while any(self._sizes.get(name) != size for name, size in sizes.items()):
                 self._changed.clear()
                 await self._changed.wait()
@@ -372,7 +302,7 @@ async def _measure_caches(cluster: Cluster, frameworks: list[Framework], count: 
             resident = {}
             for namespace in (full, empty):
                 kubeconfig = cluster.kubeconfig(f"bench-{framework.name}", _BENCH_GROUPS)
-                async with _running(framework, kubeconfig, namespace, 0, kind) as process:
+                async with running(framework, kubeconfig, namespace, 0, kind) as process:
                     await process.settled()
                     await asyncio.sleep(5)
                     resident[namespace] = process.resident_bytes
@@ -402,59 +332,8 @@ async def _at_once(make: Callable[[Any], Awaitable[Any]], items: list[Any]) -> N
             group.create_task(work())
 
 
-def _compare(ours: Framework, go: Framework, kopf: Framework, *, widgets: int) -> list[Measurement]:
-    """Return the numbers of each, and the ratios that have bars."""
-    made = []
-    for framework in (ours, go, kopf):
-        for each in fields(Round):
-            value, unit = framework.median(each.name), _unit(each.name)
-            label = each.name.removesuffix("_seconds").removesuffix("_bytes").replace("_", " ")
-            value = value / MIB if unit == "MiB" else value
-            made.append(Measurement(f"{framework.name}: {label}", value, unit))
-    for framework in (ours, go):
-        for kind, size in framework.bytes_per_object.items():
-            made.append(Measurement(f"{framework.name}: cached {kind}", size, "bytes"))
-
-    def exactly(count: int) -> Bar:
-        return Bar(count, side_by_side=True)  # a count is the same on any machine
-
-    def ratio(label: str, name: str, to_go: float | None, to_kopf: float | None) -> None:
-        for peer, limit in ((go, to_go), (kopf, to_kopf)):
-            if limit is not None:
-                value = ours.median(name) / max(peer.median(name), 1e-9)
-                bar = Bar(limit, side_by_side=True)
-                made.append(Measurement(f"{label} to {peer.name}", value, "ratio", bar))
-
-    ratio("converge, wall", "converge_seconds", 1 / 1.2, 1 / 3)
-    ratio("converge, CPU", "converge_cpu_seconds", 0.8, 1 / 5)
-    ratio("restart, wall", "restart_seconds", 0.8, 1 / 20)
-    ratio("restart, CPU", "restart_cpu_seconds", 0.8, 1 / 20)
-    ratio("latency p50", "latency_p50_seconds", 1.0, 1 / 2)
-    ratio("latency p99", "latency_p99_seconds", 1.2, 1 / 3)
-    ratio("memory", "resident_bytes", 0.9, 1 / 3)
-    ratio("first watch", "first_watch_seconds", None, 1 / 8)
-    for kind, limit in (("ConfigMap", 0.5), ("Pod", 0.4)):
-        value = ours.bytes_per_object[kind] / go.bytes_per_object[kind]
-        bar = Bar(limit, side_by_side=True)
-        made.append(Measurement(f"cached {kind} to {go.name}", value, "ratio", bar))
-    made += [
-        Measurement("ours: writes each", ours.median("writes") / widgets, "", exactly(2)),
-        Measurement("ours: writes that failed", ours.median("failed_writes"), "", exactly(0)),
-        Measurement("ours: requests when idle", ours.median("idle_requests"), "", exactly(0)),
-        Measurement("ours: CPU when idle", ours.median("idle_cpu_seconds"), "s", Bar(0.05)),
-        Measurement("ours: first watch after", ours.median("first_watch_seconds"), "s", Bar(0.35)),
-    ]
-    return made
-
-
 def _widgets(scale: float) -> int:
     return max(FEWEST_WIDGETS, int(WIDGETS * scale))
-
-
-def _unit(name: str) -> str:
-    if name.endswith("_seconds"):
-        return "s"
-    return "MiB" if name.endswith("_bytes") else ""
 
 
 def _tell(text: str) -> None:
