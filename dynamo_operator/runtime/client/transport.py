@@ -7,21 +7,24 @@ import base64
 import os
 import re
 import ssl
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import aiohttp
-from aiohttp.client_reqrep import ConnectionKey
-from aiohttp.connector import Connection
-from aiohttp.http import HttpProcessingError
 from yarl import URL
 
 from dynamo_operator.runtime.client.errors import DeadlineExceededError, TransportError
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse, HttpStream
+from dynamo_operator.runtime.client.http_connection import (
+    ExchangeError,
+    HttpAnswer,
+    HttpConnection,
+)
 from dynamo_operator.runtime.client.tls import client_context
 
 if TYPE_CHECKING:
@@ -30,13 +33,12 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 ANSWER_TIMEOUT_SECONDS = 30.0
-LARGEST_BODY = 512 * 1024 * 1024
+IDLE_SECONDS = 15.0
 
 _MOST_CONNECTIONS = 100
-_READ_BUFFER = 2**20
 _BODILESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 _NOT_IN_A_TARGET = re.compile(r"[\x00-\x20\x7f]")
-_FAULTS = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
+_FAULTS = (ExchangeError, aiohttp.ClientError, OSError, ValueError)
 _CONNECTING = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_SECONDS)
 
 # API servers pack each event of a watch by itself: that is work for both, and saves little.
@@ -46,8 +48,8 @@ _UNPACKED = {"Accept-Encoding": "identity"}
 class HttpTransport:
     """A `Transport` on aiohttp.
 
-    Of aiohttp it takes the connections (pool, names, TLS, proxies) and the parser of answers, and
-    writes requests itself: the sessions of aiohttp, made for the whole web, take twice as long.
+    It lets aiohttp open connections (names, addresses, TLS, proxies), and then speaks HTTP on them
+    itself: the sessions of aiohttp, made for the whole web, take three times as long.
 
     Watches and other streams have connections of their own without a limit, so that they cannot
     starve requests. One TLS context serves all; it is built anew, in a thread, when the client
@@ -66,9 +68,9 @@ class HttpTransport:
             # Such a proxy sees our requests, and forwards them.
             self._prefix = self._base
             self._headers += (self._proxy_headers or {}).items()
-        self._requests: aiohttp.TCPConnector | None = None
-        self._streams: aiohttp.TCPConnector | None = None
-        self._destination: aiohttp.ClientRequest | None = None
+        self._requests: _Pool | None = None
+        self._streams: _Pool | None = None
+        self._destination: _Destination | None = None
         self._destination_certificate: ClientCertificate | None = None
         self._destination_lock = asyncio.Lock()
         self._separated: list[HttpTransport] = []
@@ -84,44 +86,45 @@ class HttpTransport:
     async def send(self, request: HttpRequest, *, timeout_seconds: float) -> HttpResponse:
         """Return the answer; see `Transport.send`."""
         if self._requests is None:
-            self._requests = self._connector(_MOST_CONNECTIONS)
+            self._requests = self._pool(_MOST_CONNECTIONS)
         exchange = _Exchange(request)
+        is_whole = False
         try:
             async with asyncio.timeout(timeout_seconds):
-                await self._open(exchange, self._requests)
-                body = await exchange.body()
+                answer = await self._open(exchange, self._requests)
+                body = await answer.body()
+                is_whole = True
         except _FAULTS as error:
-            exchange.close()
             raise self._fault(error, exchange) from _cause(error)
-        except BaseException:
-            exchange.close()
-            raise
-        exchange.release()
-        return HttpResponse(exchange.status, exchange.headers, body)
+        finally:
+            if exchange.connection is not None:
+                self._requests.give(exchange.connection, is_whole=is_whole)
+        return HttpResponse(answer.status, answer.headers, body)
 
     @asynccontextmanager
     async def stream(self, request: HttpRequest) -> AsyncGenerator[HttpStream]:
         """Open an answer of any length; see `Transport.stream`."""
         if self._streams is None:
-            self._streams = self._connector(0)
+            self._streams = self._pool(0)
         exchange = _Exchange(replace(request, headers={**_UNPACKED, **request.headers}))
         try:
             try:
                 async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
-                    await self._open(exchange, self._streams)
+                    answer = await self._open(exchange, self._streams, is_stream=True)
+                    await answer.head()
             except _FAULTS as error:
                 raise self._fault(error, exchange) from _cause(error)
-            yield exchange
+            yield _Stream(request, answer)
         finally:
-            # Closed, not released: releasing would wait for the rest of the answer.
-            exchange.close()
+            if exchange.connection is not None:
+                self._streams.give(exchange.connection, is_whole=False)
 
     async def close(self) -> None:
         """Close all connections; harmless when repeated."""
         self._closed = True
-        for connector in (self._requests, self._streams):
-            if connector is not None:
-                await connector.close()
+        for pool in (self._requests, self._streams):
+            if pool is not None:
+                await pool.close()
         for separated in self._separated:
             await separated.close()
 
@@ -129,37 +132,40 @@ class HttpTransport:
     def _is_tls(self) -> bool:
         return self._base.startswith("https:")
 
-    def _connector(self, limit: int) -> aiohttp.TCPConnector:
+    def _pool(self, most: int) -> _Pool:
         if self._closed:
             raise TransportError("the client is closed", sent=False)
-        return aiohttp.TCPConnector(limit=limit)
+        return _Pool(most)
 
-    async def _open(self, exchange: _Exchange, connector: aiohttp.TCPConnector) -> None:
-        """Send the request and read the head of the answer."""
+    async def _open(
+        self, exchange: _Exchange, pool: _Pool, *, is_stream: bool = False
+    ) -> HttpAnswer:
+        """Send the request and return the answer that is to come."""
         if self._closed:
             raise TransportError("the client is closed", sent=False)
-        head = self._head(exchange.request)
+        request = exchange.request
+        head = self._head(request)
         try:
-            connection = await self._connect(connector)
+            exchange.connection = await pool.take(await self._current_destination())
         except aiohttp.ClientConnectorCertificateError:
             # The server may have a certificate of a new authority, whose own is in the file
             # already.
             self._destination = None
             if self._config.tls.ca_file is None:
                 raise
-            connection = await self._connect(connector)
-        await exchange.begin(connection, head)
+            exchange.connection = await pool.take(await self._current_destination())
+        answer = exchange.connection.send(request, head, is_stream=is_stream)
+        exchange.sent = True
+        return answer
 
-    async def _connect(self, connector: aiohttp.TCPConnector) -> Connection:
+    async def _current_destination(self) -> _Destination:
         certificate = self._config.credentials.client_certificate
         destination = self._destination
         if destination is None or certificate is not self._destination_certificate:
             destination = await self._new_destination(certificate)
-        return await connector.connect(destination, [], _CONNECTING)
+        return destination
 
-    async def _new_destination(
-        self, certificate: ClientCertificate | None
-    ) -> aiohttp.ClientRequest:
+    async def _new_destination(self, certificate: ClientCertificate | None) -> _Destination:
         async with self._destination_lock:
             if self._destination is None or certificate is not self._destination_certificate:
                 tls: ssl.SSLContext | bool = True
@@ -212,9 +218,9 @@ class HttpTransport:
         if isinstance(error, TimeoutError):
             what = "no answer in time" if sent else "no connection in time"
             return DeadlineExceededError(f"{request}: {what}", sent=sent)
-        if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
-            code = error.status if isinstance(error, aiohttp.ClientResponseError) else error.code
-            return TransportError(f"{request}: {code} {' '.join(error.message.split())}", sent=sent)
+        if isinstance(error, aiohttp.ClientResponseError):  # a proxy's
+            message = " ".join(error.message.split())
+            return TransportError(f"{request}: {error.status} {message}", sent=sent)
         return TransportError(f"{request}: {self._described(error)}", sent=sent)
 
     def _described(self, error: Exception) -> str:
@@ -253,96 +259,126 @@ async def fetch_text(url: str, *, timeout_seconds: float = 5.0, largest: int = 2
 class _Destination(aiohttp.ClientRequest):
     """What aiohttp needs to connect: a request that is never sent."""
 
-    @cached_property
-    def connection_key(self) -> ConnectionKey:
-        return super().connection_key
 
-
+@dataclass(slots=True)
 class _Exchange:
-    """A request under way on a connection, and its answer; also a `HttpStream`."""
+    """What became of a request."""
 
-    def __init__(self, request: HttpRequest) -> None:
-        self.request = request
-        self.sent = False
-        self.status = 0
-        self.headers: Mapping[str, str] = {}
-        self._connection: Connection | None = None
-        self._content: aiohttp.StreamReader | None = None
+    request: HttpRequest
+    connection: HttpConnection | None = None
+    sent: bool = False
 
-    async def begin(self, connection: Connection, head: bytes) -> None:
-        """Send the request and read the head of the answer."""
-        self._connection = connection
-        request, protocol, transport = self.request, connection.protocol, connection.transport
-        if protocol is None or transport is None or transport.is_closing():
-            raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
-        protocol.set_response_params(
-            skip_payload=request.method == "HEAD", read_until_eof=True, read_bufsize=_READ_BUFFER
-        )
-        if request.before_send is not None:
-            request.before_send()
-        self.sent = True
-        transport.write(head + request.body if request.body else head)
-        message, content = await protocol.read()
-        while 100 <= message.code < 200:
-            message, content = await protocol.read()
-        self.status, self.headers = message.code, _lower_case(message.headers)
-        self._content = content
+
+class _Pool:
+    """Connections to one server, of which so many are in use at once; 0 for any number."""
+
+    def __init__(self, most: int) -> None:
+        self._connector = aiohttp.TCPConnector(limit=0)
+        self._slots = asyncio.Semaphore(most) if most else None
+        self._idle: deque[tuple[float, _Destination, HttpConnection]] = deque()
+        self._destinations: dict[HttpConnection, _Destination] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def take(self, destination: _Destination) -> HttpConnection:
+        """Return a connection for one exchange, one that is there already if possible."""
+        if self._slots is not None:
+            await self._slots.acquire()
+        try:
+            while self._idle:
+                _, of, connection = self._idle.pop()  # the last one used is the least likely gone
+                if of is destination and connection.is_open:
+                    return connection
+                self._drop(connection)
+            held = await self._connector.connect(destination, [], _CONNECTING)
+            if held.transport is None:
+                raise aiohttp.ClientConnectionResetError("the server closed the connection")
+            connection = HttpConnection(held.transport, held.close)
+            self._destinations[connection] = destination
+            return connection
+        except BaseException:
+            if self._slots is not None:
+                self._slots.release()
+            raise
+
+    def give(self, connection: HttpConnection, *, is_whole: bool) -> None:
+        """Take a connection back after its exchange.
+
+        Args:
+            connection: one that was taken.
+            is_whole: whether the answer was read to its end.
+        """
+        if self._slots is not None:
+            self._slots.release()
+        if not is_whole or not connection.release() or self._connector.closed:
+            self._drop(connection)
+            return
+        loop = asyncio.get_running_loop()
+        self._idle.append((loop.time(), self._destinations[connection], connection))
+        if self._timer is None:
+            self._timer = loop.call_later(IDLE_SECONDS, self._drop_idle)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._idle.clear()
+        for connection in tuple(self._destinations):
+            self._drop(connection)
+        await self._connector.close()
+
+    def _drop(self, connection: HttpConnection) -> None:
+        self._destinations.pop(connection, None)
+        connection.close()
+
+    def _drop_idle(self) -> None:
+        """Close what nobody has used for a while."""
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        while self._idle and self._idle[0][0] + IDLE_SECONDS <= loop.time():
+            self._drop(self._idle.popleft()[2])
+        if self._idle:
+            self._timer = loop.call_at(self._idle[0][0] + IDLE_SECONDS, self._drop_idle)
+
+
+class _Stream:
+    """A `HttpStream` over an answer."""
+
+    def __init__(self, request: HttpRequest, answer: HttpAnswer) -> None:
+        self._request = request
+        self._answer = answer
+        self.status = answer.status
+        self.headers: Mapping[str, str] = answer.headers
 
     def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives."""
-        assert self._content is not None
-        return _Chunks(self._content, self.request)
+        return _Chunks(self._request, self._answer)
 
     async def read(self) -> bytes:
-        """Return the whole body, of a stream that turns out to be an error."""
+        """Return the whole body, for answers that turn out to be errors."""
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
-                return await self.body()
+                return await self._answer.body()
         except TimeoutError as error:
-            raise DeadlineExceededError(f"{self.request}: no whole answer in time") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{self.request}: {_described(error)}") from error
-
-    async def body(self) -> bytes:
-        """Return the whole body; raises what aiohttp raises."""
-        assert self._content is not None
-        pieces: list[bytes] = []
-        size = 0
-        while piece := await self._content.readany():
-            pieces.append(piece)
-            size += len(piece)
-            if size > LARGEST_BODY:
-                raise TransportError(
-                    f"{self.request}: the answer is larger than {LARGEST_BODY} bytes"
-                )
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def release(self) -> None:
-        """Let others use the connection, the answer being read."""
-        if self._connection is not None:
-            self._connection.release()
-
-    def close(self) -> None:
-        """Close the connection, whatever is on its way."""
-        if self._connection is not None:
-            self._connection.close()
+            raise DeadlineExceededError(f"{self._request}: no whole answer in time") from error
+        except ExchangeError as error:
+            raise TransportError(f"{self._request}: {error}") from error
 
 
 class _Chunks:
     """The pieces of an answer as they arrive; a class, because a generator needs closing."""
 
-    def __init__(self, content: aiohttp.StreamReader, request: HttpRequest) -> None:
-        self._content = content
+    def __init__(self, request: HttpRequest, answer: HttpAnswer) -> None:
         self._request = request
+        self._answer = answer
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
         try:
-            chunk = await self._content.readany()
-        except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{self._request}: {_described(error)}") from error
+            chunk = await self._answer.chunk()
+        except ExchangeError as error:
+            raise TransportError(f"{self._request}: {error}") from error
         if not chunk:
             raise StopAsyncIteration
         return chunk
@@ -368,17 +404,6 @@ def _split_proxy(proxy: str) -> tuple[URL | None, dict[str, str] | None]:
 @lru_cache(maxsize=256)  # writes have the same few
 def _query_text(query: tuple[tuple[str, str], ...]) -> str:
     return f"?{urlencode(query)}"
-
-
-def _lower_case(headers: Mapping[str, str]) -> dict[str, str]:
-    joined = {name.lower(): value for name, value in headers.items()}
-    if len(joined) == len(headers):
-        return joined
-    joined = {}
-    for name, value in headers.items():
-        key = name.lower()
-        joined[key] = f"{joined[key]}, {value}" if key in joined else value
-    return joined
 
 
 def _described(error: Exception) -> str:
