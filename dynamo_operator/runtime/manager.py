@@ -26,7 +26,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from enum import Enum
 from functools import partial
-from typing import Final, overload
+from typing import TYPE_CHECKING, Final, overload
 
 import structlog
 
@@ -46,12 +46,20 @@ from dynamo_operator.runtime.leader_elector import LeaderElector
 from dynamo_operator.runtime.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
 from dynamo_operator.runtime.metrics import Metrics
 from dynamo_operator.runtime.permissions import Permission
-from dynamo_operator.runtime.runnables import Failures, Runnable, RunnableGroup, first_leaf
+from dynamo_operator.runtime.runnables import (
+    Failures,
+    Runnable,
+    RunnableGroup,
+    first_leaf,
+    is_webhooks,
+)
 from dynamo_operator.runtime.running_controller import RunningController
 from dynamo_operator.runtime.server_warnings import ServerWarnings
-from dynamo_operator.runtime.webhooks.server import Webhooks
 from informers.clock import Clock, Random, SystemClock, system_random
 from informers.watch_session import IDLE_SECONDS
+
+if TYPE_CHECKING:  # see is_webhooks
+    from dynamo_operator.runtime.webhooks.server import Webhooks
 
 GRACEFUL_SHUTDOWN_SECONDS: Final = 30.0
 
@@ -212,7 +220,7 @@ class Manager:
         """
         if self._state in (_State.STOPPING, _State.STOPPED):
             raise ManagerStateError(f"manager {self.name!r}: has begun to stop: cannot add to it")
-        if isinstance(runnable, Webhooks):
+        if is_webhooks(runnable):
             self._add_webhooks(runnable)
             return None
         if isinstance(runnable, Controller):

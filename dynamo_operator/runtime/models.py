@@ -36,8 +36,11 @@ class KubeStruct(BaseModel):
         """Have empty defaults made anew; pydantic would copy them deeply for every object read."""
         super().__pydantic_init_subclass__(**options)
         for declared in cls.model_fields.values():
-            if declared.default in ({}, []):
-                declared.default_factory = type(declared.default)
+            default = declared.default
+            if default in ({}, []) or (
+                isinstance(default, KubeStruct) and not default.model_fields_set
+            ):
+                declared.default_factory = type(default)
                 declared.default = PydanticUndefined
 
     @model_validator(mode="before")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import structlog
+
+if TYPE_CHECKING:
+    from dynamo_operator.runtime.webhooks.server import Webhooks
 
 _log = structlog.get_logger(__name__)
 
@@ -129,3 +133,9 @@ def first_leaf(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def is_webhooks(runnable: object) -> TypeGuard[Webhooks]:
+    """Whether it is a Webhooks; managers that have none do not load what those need."""
+    server = sys.modules.get("dynamo_operator.runtime.webhooks.server")  # whoever has one loaded it
+    return server is not None and isinstance(runnable, server.Webhooks)

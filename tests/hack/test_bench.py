@@ -4,13 +4,16 @@ import json
 import os
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 
-from hack.benchmarks import caches, controllers
+from hack.benchmarks import caches, controllers, peer_report
 from hack.benchmarks.catalogue import BENCHMARKS
 from hack.benchmarks.measurement import Bar, Measurement, Verdict, number, table
+from hack.benchmarks.peer_processes import Converge, Framework, Round
+from hack.benchmarks.plots import Bars, plot
 
 ROOT = Path(__file__).parents[2]
 
@@ -117,3 +120,70 @@ def test_without_go_there_are_no_peers_and_one_line_says_so(tmp_path):
 
     assert ran.returncode == 0
     assert ran.stderr.splitlines()[1:] == ["peers: skipped: there is no Go on PATH (go.dev/dl)"]
+
+
+def framework(name: str, factor: float) -> Framework:
+    """Return one whose numbers are all as many times those of another."""
+    made = Framework(name, [], bytes_per_object={"ConfigMap": 2e3 * factor, "Pod": 5e3 * factor})
+    for number_ in range(3):
+        idle = {"idle_requests": 0, "idle_cpu_seconds": 0.01} if number_ == 0 else {}
+        numbers = {"idle_requests": None, "idle_cpu_seconds": None, "failed_writes": 0, **idle}
+        seconds = (1 + number_) * factor
+        made.rounds.append(
+            Round(
+                first_watch_seconds=0.3 * factor,
+                converge_seconds=10 * seconds,
+                converge_cpu_seconds=5 * seconds,
+                writes=10_000,
+                resident_bytes=100 * 2**20 * factor,
+                latency_p50_seconds=0.01 * factor,
+                latency_p99_seconds=0.05 * factor,
+                restart_seconds=seconds,
+                restart_cpu_seconds=seconds,
+                **numbers,
+            )
+        )
+        made.few.append(Converge(2 * seconds, seconds))
+    return made
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    """The page as it is, but a copy."""
+    copied = tmp_path / "performance.md"
+    copied.write_text(peer_report.PAGE.read_text())
+    monkeypatch.setattr(peer_report, "PAGE", copied)
+    monkeypatch.setattr(peer_report, "PLOTS", tmp_path / "performance")
+    return copied
+
+
+def test_a_run_beside_peers_writes_its_table_and_plots_into_the_page(page):
+    three = [framework("ours", 1), framework("controller-runtime", 2), framework("kopf", 4)]
+    made = peer_report.compare(*three, widgets=5_000)
+    alone = [Measurement("watch events", 50_000, "1/s", Bar(25_000, at_least=True))]
+    run = peer_report.Run(rounds=3, widgets=5_000, cached=20_000)
+
+    for _ in range(2):  # the second run replaces what the first one wrote
+        peer_report.write_page(three, made, alone, run)
+
+    lines = page.read_text().splitlines()
+    wall = [line for line in lines if line.startswith("| converge, wall")]
+    cells = "| 20.00 s | 40.00 s | 80.00 s | 0.50 (met: <= 0.833) | 0.25 (met: <= 0.333) |"
+    assert wall == [f"| converge, wall {cells}"]
+    assert "| converge, CPU an object | 2 ms | 4 ms | 8 ms |" in page.read_text()
+    assert "(missed: <= 0.2)" in page.read_text()  # a fourth of kopf's is not a fifth
+    assert "| writes an object | 2 | 2 | 2 |  |  |" in lines
+    assert "| watch events | 50,000 1/s | >= 25,000 |" in lines
+    for name in ("converge", "cpu", "latency", "memory", "micro"):
+        assert f"](performance/{name}.svg)" in page.read_text()
+        ElementTree.parse(page.parent / f"performance/{name}.svg")
+
+
+def test_a_plot_draws_values_to_scale_and_says_them():
+    drawn = ElementTree.fromstring(plot(Bars("a < b", "ms", ["x", "y"], {"one": [10.0, 5.0]})))
+
+    space = "{http://www.w3.org/2000/svg}"
+    *_, first, second = drawn.findall(f"{space}rect")
+    texts = [text.text for text in drawn.findall(f"{space}text")]
+    assert float(first.attrib["width"]) == pytest.approx(2 * float(second.attrib["width"]))
+    assert texts == ["a < b (ms)", "x", "y", "one", "10", "5"]

@@ -16,23 +16,23 @@ import sys
 from typing import Any
 
 import structlog
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from dynamo_operator.runtime import Controller, Manager, Result
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Pod
 from dynamo_operator.runtime.client import Client, ClientConfig, Reader
-from dynamo_operator.runtime.models import KubeModel
+from dynamo_operator.runtime.models import KubeModel, KubeStruct
 from dynamo_operator.runtime.predicates import generation_changed
 from informers.objects import ObjectKey, ResourceType
 
 
-class WidgetSpec(BaseModel):
+class WidgetSpec(KubeStruct):
     """What is wanted."""
 
     size: int
 
 
-class WidgetStatus(BaseModel):
+class WidgetStatus(KubeStruct):
     """What is there."""
 
     size: int | None = None
