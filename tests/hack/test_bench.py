@@ -126,8 +126,6 @@ def framework(name: str, factor: float) -> Framework:
     """Return one whose numbers are all as many times those of another."""
     made = Framework(name, [], bytes_per_object={"ConfigMap": 2e3 * factor, "Pod": 5e3 * factor})
     for number_ in range(3):
-        idle = {"idle_requests": 0, "idle_cpu_seconds": 0.01} if number_ == 0 else {}
-        numbers = {"idle_requests": None, "idle_cpu_seconds": None, "failed_writes": 0, **idle}
         seconds = (1 + number_) * factor
         made.rounds.append(
             Round(
@@ -135,12 +133,14 @@ def framework(name: str, factor: float) -> Framework:
                 converge_seconds=10 * seconds,
                 converge_cpu_seconds=5 * seconds,
                 writes=10_000,
+                failed_writes=0,
+                idle_requests=None if number_ else 0,
+                idle_cpu_seconds=None if number_ else 0.01,
                 resident_bytes=100 * 2**20 * factor,
                 latency_p50_seconds=0.01 * factor,
                 latency_p99_seconds=0.05 * factor,
                 restart_seconds=seconds,
                 restart_cpu_seconds=seconds,
-                **numbers,
             )
         )
         made.few.append(Converge(2 * seconds, seconds))
