@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynamo_operator.local_cluster.namespace_conditions import Remains, ending_conditions
 from dynamo_operator.local_cluster.served_resources import served_resources
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Namespace, ServiceAccount
 from dynamo_operator.runtime.client import codec
@@ -69,7 +70,7 @@ class Namespaces:
                     Watch(ConfigMap, enqueue=enqueue_mapped(_of_root_ca)),
                 ],
                 reconciler=NamespaceReconciler(
-                    manager.reader, manager.client, root_ca=self._root_ca
+                    manager.reader, manager.client, root_ca=self._root_ca, clock=self._clock
                 ),
                 name="namespace-controller",
                 max_concurrent_reconciles=_WORKERS,
@@ -82,7 +83,8 @@ class Namespaces:
 class NamespaceReconciler:
     """Brings one namespace on."""
 
-    def __init__(self, reader: Reader, client: Client, *, root_ca: str) -> None:
+    def __init__(self, reader: Reader, client: Client, *, root_ca: str, clock: Clock) -> None:
+        self._clock = clock
         self._reader = reader
         self._client = client
         self._root_ca = root_ca
@@ -97,7 +99,12 @@ class NamespaceReconciler:
             return Result.done()
         if _FINALIZER not in (namespace.spec.get("finalizers") or ()):
             return Result.done()
-        if await self._delete_contents(key.name):
+        remains = await self._delete_contents(key.name)
+        try:
+            namespace = await self._report(namespace, remains)
+        except (ConflictError, NotFoundError):
+            return Result.backoff("the namespace changed since it was read")
+        if not remains.is_empty:
             return Result.requeue(after=_RETRY_SECONDS)
         await self._finalize(namespace)
         return Result.done()
@@ -123,27 +130,48 @@ class NamespaceReconciler:
         except (ForbiddenError, NotFoundError):
             return  # the namespace is being deleted, or gone
 
-    async def _delete_contents(self, namespace: str) -> int:
-        """Delete what the namespace holds; returns how much is still there.
+    async def _delete_contents(self, namespace: str) -> Remains:
+        """Delete what the namespace holds; returns what is still there then.
 
         Raises:
             ClientError: some resources could not be listed; the namespace must wait.
         """
         resources = await served_resources(self._client)
-        remaining = 0 if resources.is_complete else 1
+        remains = Remains()
+        if not resources.is_complete:
+            remains.undiscovered = "Discovery failed for some groups"
         for found in resources.types:
             if found.resource_type.namespaced and {"list", "delete"} <= found.verbs:
-                remaining += await self._delete_all(found.resource_type, namespace)
-        return remaining
+                await self._delete_all(found.resource_type, namespace, remains)
+        return remains
 
-    async def _delete_all(self, resource_type: ResourceType, namespace: str) -> int:
-        try:
-            objects = await self._client.list(resource_type, namespace=namespace)
-        except (NotFoundError, MethodNotAllowedError):
-            return 0
+    async def _delete_all(
+        self, resource_type: ResourceType, namespace: str, remains: Remains
+    ) -> None:
+        objects = await self._list(resource_type, namespace)
         for obj in objects:
             await self._delete(resource_type, obj)
-        return len(objects)
+        if not objects:
+            return
+        name = f"{resource_type.plural}.{resource_type.group}"
+        for obj in await self._list(resource_type, namespace):
+            remains.resources[name] += 1
+            remains.finalizers.update(obj["metadata"].get("finalizers") or ())
+
+    async def _list(self, resource_type: ResourceType, namespace: str) -> list[dict[str, Any]]:
+        try:
+            return await self._client.list(resource_type, namespace=namespace)
+        except (NotFoundError, MethodNotAllowedError):
+            return []
+
+    async def _report(self, namespace: Namespace, remains: Remains) -> Namespace:
+        """Say what holds the namespace; returns it as it is then."""
+        conditions = ending_conditions(namespace.status, remains, self._clock.now())
+        if conditions == list(namespace.status.get("conditions") or ()):
+            return namespace
+        status = {**namespace.status, "conditions": conditions}
+        changed = namespace.model_copy(update={"status": status})
+        return await self._client.replace(changed, subresource="status")
 
     async def _delete(self, resource_type: ResourceType, obj: dict[str, Any]) -> None:
         metadata = obj["metadata"]
