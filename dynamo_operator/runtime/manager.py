@@ -242,6 +242,11 @@ class Manager:
         ports = {address: server.port for address, server in self._servers.items()}
         return ports | {webhooks.address: webhooks.port for webhooks in self._webhooks}
 
+    @property
+    def controllers(self) -> dict[str, RunningController]:
+        """The latest controller of each name."""
+        return dict(self._controllers)
+
     async def run(self) -> None:
         """Run everything until cancelled or until something fails; once only.
 

@@ -7,7 +7,7 @@ import gc
 import logging
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,16 +20,28 @@ _MOST_AWAITS = 100
 
 
 @contextmanager
-def isolated() -> Iterator[None]:
-    """Collect no garbage and log nothing, so that neither changes a run or slows it down."""
+def isolated() -> Iterator[list[str]]:
+    """Collect no garbage and show no log, so that neither changes a run or slows it down.
+
+    Yields:
+        Every line that is logged as a warning or worse.
+    """
+    lines: list[str] = []
+
+    def keep(_: object, method: str, event: MutableMapping[str, Any]) -> Any:
+        lines.append(f"{method}: {dict(event)!r}")
+        raise structlog.DropEvent
+
     configuration = structlog.get_config()
     disabled = logging.root.manager.disable
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    structlog.configure(
+        processors=[keep], wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING)
+    )
     logging.disable(logging.CRITICAL)
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        yield
+        yield lines
     finally:
         structlog.configure(**configuration)
         logging.disable(disabled)

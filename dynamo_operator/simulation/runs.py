@@ -8,13 +8,14 @@ import hashlib
 import json
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dynamo_operator.simulation.decisions import Schedule
 from dynamo_operator.simulation.end_state import Reference
 from dynamo_operator.simulation.entropy import EntropyGuard
 from dynamo_operator.simulation.history import Call, Commit, History
+from dynamo_operator.simulation.inspection import caches_of, defects_of, leftovers_of
 from dynamo_operator.simulation.invariants import Invariant, Rest
 from dynamo_operator.simulation.isolation import dispose, isolated
 from dynamo_operator.simulation.loop import SimulationLoop
@@ -28,6 +29,7 @@ CONVERGES = "I1 everything settles"
 LIVES = "I0 no process ends by itself"
 GOES_ON = "I0 the run goes on"
 DETERMINED = "I0 the seed alone decides"
+SOUND = "I0 no reconcile fails by a defect"
 WORKS = "I0 the workload ends well"
 
 
@@ -124,8 +126,8 @@ def run(
     if seed is not None:
         plan = plan.model_copy(update={"seed": seed})
     started = time.perf_counter()
-    with isolated():
-        outcome = _Run(scenario, plan, plan.schedule(), reference).outcome()
+    with isolated() as lines:
+        outcome = _Run(scenario, plan, plan.schedule(), reference, lines).outcome()
     if recording is not None:
         outcome.diverged = first_difference(recording.trail, trail(outcome.steps_taken))
     outcome.seconds = time.perf_counter() - started
@@ -139,10 +141,12 @@ class _Run:
         plan: Plan,
         schedule: Schedule | None,
         reference: Reference | None,
+        lines: Sequence[str],
     ) -> None:
         self._scenario = scenario
         self._plan = plan
         self._reference = reference
+        self._lines = lines
         limit = scenario.safety_seconds + scenario.converge_seconds + scenario.quiet_seconds
         self._schedule = schedule
         self._loop = SimulationLoop(schedule, limit_seconds=2 * limit)
@@ -238,10 +242,17 @@ class _Run:
             self._broken(CONVERGES, problem)
         for defect in world.defects:
             self._broken(LIVES, defect)
+        running = {name: p.program for name, p in world.operators.items() if p.is_running}
+        for process in world.processes:
+            for defect in defects_of(process.program):
+                self._broken(SOUND, f"{process.name}/{process.incarnation}: {defect}")
         rest = Rest(
             world.history,
             quiet_since=world.last_change_seconds + 1e-6,
             reference=self._reference,
+            caches={name: caches_of(program) for name, program in running.items()},
+            leftovers={name: leftovers_of(program) for name, program in running.items()},
+            lines=self._lines,
         )
         for invariant in self._invariants:
             self._note(invariant, invariant.at_rest(rest))

@@ -75,6 +75,8 @@ class World:
         self.client: Client = self.client_of(USER)
         self.operators: dict[str, Process] = {}
         """The latest process of each actor."""
+        self.processes: list[Process] = []
+        """Every process that there ever was."""
         self.defects: list[str] = []
         """What no fault explains: processes that ended by themselves, scenarios that failed."""
         self.phase = "setup"
@@ -155,6 +157,7 @@ class World:
         process = Process(name, incarnation, self.history, self._ended)
         process.link = self.network.link(name, self.scenario.user, process)
         self.operators[name] = process
+        self.processes.append(process)
         random = self._decisions.random(f"{name}/{incarnation}")
 
         async def main() -> None:

@@ -1,9 +1,12 @@
 """One run: the same again and again, with the faults that are planned."""
 
 import pytest
+import structlog
 
-from dynamo_operator.simulation import At, Fault, Plan, run
+from dynamo_operator.simulation import STANDARD, At, Fault, Plan, run
+from dynamo_operator.simulation.invariants import Silent
 from dynamo_operator.simulation.plans import Kill
+from dynamo_operator.simulation.runs import SOUND
 from tests.dynamo_operator.simulation.scenarios import Echo, scenario
 
 
@@ -77,3 +80,41 @@ def test_what_a_seed_draws_replays_from_its_plan_alone(seed):
     assert written.weather is None
     assert (replayed.trace_hash, replayed.steps) == (drawn.trace_hash, drawn.steps)
     assert drawn.passed, drawn.violations
+
+
+def test_a_reconcile_that_fails_by_a_defect_is_a_violation():
+    class Broken(Echo):
+        async def write(self, found):
+            if found.key.name == "a":
+                raise TypeError("None is no echo")
+            await super().write(found)
+
+    violations = run(scenario(Broken, invariants=())).violations
+
+    (violation,) = violations
+    assert violation.invariant == SOUND
+    assert violation.what.endswith(" reconciles failed by a defect")
+
+
+def test_invariants_see_caches_queues_and_logs_at_rest():
+    seen = []
+
+    class Looks(Silent):
+        name = "looks"
+
+        def at_rest(self, rest):
+            seen.append(rest)
+            return ()
+
+    class Complains(Echo):
+        async def write(self, found):
+            structlog.get_logger().warning("the secret is out", name=found.key.name)
+            await super().write(found)
+
+    run(scenario(Complains, invariants=(Looks(), *STANDARD)))
+
+    (rest,) = seen
+    cached = rest.caches["operator"]["", "configmaps"]
+    assert {key.name for key in cached} == {"b", "b-echo"}
+    assert rest.leftovers["operator"] == {"keys ready": 0}
+    assert any("the secret is out" in line for line in rest.lines)
