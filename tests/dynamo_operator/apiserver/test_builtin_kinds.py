@@ -104,7 +104,7 @@ EXAMPLES: list[tuple[str, str, dict[str, Any]]] = [
         {"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}]},
     ),
     ("policy", "PodDisruptionBudget", {"spec": {"maxUnavailable": "50%", "selector": {}}}),
-    ("networking.k8s.io", "NetworkPolicy", {"spec": {"podSelector": {"anything": [1]}}}),
+    ("networking.k8s.io", "NetworkPolicy", {"spec": {"podSelector": {}, "anything": [1]}}),
 ]
 
 
