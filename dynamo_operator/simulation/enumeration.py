@@ -4,14 +4,16 @@ The run without faults says which calls an operator makes and which events its w
 each of these moments there is a plan for each fault that can happen at it:
 
     crash       the process dies before the call, when the server has done it, or with the answer
-    stop        the process is told to stop at the call
+    stop        the process is told to stop at the call, or while the call hangs
     ambiguous   the call's outcome is unknown: done or not, the answer lost or an error
     refusal     the server refuses: 429 and its Retry-After in all forms, 500, 503, 403
     conflict    somebody else changes the object just before the write
     late        the process dies while its write is on the way; it arrives later
     leaders     another process of the operator is at work at the same time
     pause       the process is frozen at the call
-    owner       a user deletes, or deletes and makes anew, an object of a primary kind at the call
+    owner       a user deletes, or deletes and makes anew, an object of a primary kind at the call,
+                while the operator sees it, does not see it, or starts anew on an older view
+    child       a user deletes what the call made, at once, or while no process is there
     watch       a watch is delayed, silent, or ends at an event: in order, torn, or with 410
     unobserved  a kind's changes happen unseen: its watch is away, and history is compacted
     lag         a kind's cache is behind while the operator goes on
@@ -24,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from dynamo_operator.apiserver.storage import StorageKey
 from dynamo_operator.runtime.models import KubeModel
@@ -66,6 +68,7 @@ CLASSES: Final = (
     "leaders",
     "pause",
     "owner",
+    "child",
     "watch",
     "unobserved",
     "lag",
@@ -147,6 +150,9 @@ class Enumeration:
     def _stop(self) -> Iterator[Trial]:
         for call in self.calls():
             yield self._trial("stop", "terminate", call, (at(call), Terminate()))
+        for call in self._writes():
+            hangs, stop = (at(call), Hang()), At(seconds=call.sent_seconds + 1.0)
+            yield self._trial("stop", "terminate in a call", call, hangs, (stop, Terminate()))
 
     def _ambiguous(self) -> Iterator[Trial]:
         for call in self.calls():
@@ -204,17 +210,49 @@ class Enumeration:
             yield self._trial("pause", "pause", call, (at(call, "after"), Pause(seconds=40.0)))
 
     def _owner(self) -> Iterator[Trial]:
-        policies = ("Background", "Foreground", "Orphan")
+        policies: tuple[Literal["Background", "Foreground"], ...] = ("Background", "Foreground")
         for number, call in enumerate(self.calls()):
             for kind in self.primaries:
                 plural = storage_key(kind)[1]
-                again = Delete(resource=plural, recreate=True)
-                policy = policies[number % 2]  # an orphan would be a leak by intention
-                gone = Delete(resource=plural, propagation=policy)
-                for fault, deed in (("recreate", again), ("delete", gone)):
-                    yield self._trial(
-                        "owner", f"{fault} {plural}", call, (at(call), deed), comparable=False
-                    )
+                gone = Delete(resource=plural, propagation=policies[number % 2])
+                reborn = Delete(resource=plural, recreate=True)
+                unseen = Freeze(resource=plural, seconds=20.0)
+                restart = At(seconds=call.sent_seconds + 4.0)
+                behind = Kill(behind=(4, 12, 24)[number % 3])
+                yield self._deletion(f"delete {plural}", call, (at(call), gone))
+                yield self._deletion(f"recreate {plural}", call, (at(call), reborn))
+                yield self._deletion(
+                    f"delete {plural} unseen", call, (at(call), unseen), (at(call), gone)
+                )
+                yield self._deletion(
+                    f"recreate {plural} unseen", call, (at(call), unseen), (at(call), reborn)
+                )
+                yield self._deletion(
+                    f"recreate {plural}, restart behind",
+                    call,
+                    (at(call), reborn),
+                    (restart, behind),
+                )
+
+    def _child(self) -> Iterator[Trial]:
+        for call in self._writes():
+            if call.verb != "create":
+                continue
+            made = [commit for commit in call.commits if commit.verb == "create"]
+            if not made:
+                continue
+            name = "/".join(part for part in (made[0].key.namespace, made[0].key.name) if part)
+            gone = Delete(resource=call.resource[1], name=name)
+            yield self._deletion("delete what was made", call, (at(call, "after"), gone))
+            away = Kill(restart_after=10.0)
+            then = At(seconds=call.sent_seconds + 5.0)
+            yield self._deletion(
+                "kill, delete what was made", call, (at(call, "after"), away), (then, gone)
+            )
+
+    def _deletion(self, fault: str, call: Call, *faults: tuple[At, Deed]) -> Trial:
+        name = "child" if "made" in fault else "owner"
+        return self._trial(name, fault, call, *faults, comparable=False)
 
     def _watch(self) -> Iterator[Trial]:
         hows = ("end", "reset", "middle", "expired", "error")

@@ -21,12 +21,14 @@ from dynamo_operator.simulation.invariants import (
     ErrorsSurface,
     HonoursRetryAfter,
     Invariant,
+    Justified,
     NoClobber,
     NoForeignTouch,
     NoHotLoop,
     NoLeak,
     Observed,
     OneAtATime,
+    Permitted,
     Quiet,
     RetryEconomy,
     SingleWriter,
@@ -66,6 +68,12 @@ def two_jobs(play: Play) -> list[str]:
     play.put(JOBS, obj("a", owner="w"), "operator")
     play.remove(JOBS, obj("a", owner="w"))
     play.put(JOBS, obj("b", owner="w"), "operator")
+    return play.said
+
+
+def two_jobs_at_once(play: Play) -> list[str]:
+    for name in "ab":
+        play.put(JOBS, obj(name, owner="w"), "operator")
     return play.said
 
 
@@ -248,6 +256,15 @@ def its_successor_sends(play: Play) -> list[str]:
     return sends_after_its_end(play, incarnation=2)
 
 
+def stops(*marks: tuple[float, str]) -> Told:
+    def stop(play: Play) -> list[str]:
+        for play.now, what in marks:
+            play.history.mark(what, actor="operator", incarnation=1)
+        return play.rest()
+
+    return stop
+
+
 def relabels(play: Play, *, label: str = "theirs", by: str = "operator") -> list[str]:
     labels = {"theirs": "a", "ours": "b"}
     entries = managed("kubectl", labels=["theirs"]) + managed("operator", labels=["ours"])
@@ -351,6 +368,18 @@ CASES: list[tuple[Callable[[], Invariant], Told, Told]] = [
         sends(*[(t * 30.0, 200) for t in range(20)]),
     ),
     (lambda: AtMostOne(JOBS), two_jobs, one_job_each),
+    (lambda: AtMostOne(JOBS, again=True), two_jobs_at_once, two_jobs),
+    (
+        lambda: Justified(JOBS, "no Job at all", lambda commit, history: "why?"),
+        makes_without_owner,
+        lambda play: with_owner(play).said,
+    ),
+    (
+        lambda: Justified(JOBS, "no end at all", lambda commit, history: "why?", verb="delete"),
+        touches_its_own,
+        one_job_each,
+    ),
+    (Permitted, sends((0.0, 422)), sends((0.0, 409))),
     *[
         (lambda: NoForeignTouch(WIDGETS), wrong, right)
         for wrong, right in (
@@ -448,6 +477,16 @@ CASES: list[tuple[Callable[[], Invariant], Told, Told]] = [
         lambda play: play.rest(leftovers={"operator": {"queued": 0, "tasks": 3}}),
     ),
     (CleanStop, sends_after_its_end, its_successor_sends),
+    (
+        lambda: CleanStop(within_seconds=10),
+        stops((0.0, "told to stop"), (11.0, "stopped")),
+        stops((0.0, "told to stop"), (9.0, "stopped")),
+    ),
+    (
+        lambda: CleanStop(within_seconds=10),
+        stops((0.0, "told to stop"), (11.0, "killed")),
+        stops((0.0, "told to stop"), (1.0, "paused"), (11.0, "killed")),
+    ),
     (lambda: ErrorsSurface(WIDGETS), refused_and_hidden, refused_and_told),
     (lambda: ErrorsSurface(WIDGETS), refused_again_and_again, refused_and_told),
     (NoClobber, relabels, relabels_its_own),

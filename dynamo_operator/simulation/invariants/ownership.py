@@ -29,23 +29,31 @@ class AtMostOne(Silent):
     Args:
         kind: of the objects.
         per: "controller", or what returns by which the objects are counted ("" for not at all).
+        again: whether there may be another one once somebody else has deleted the first.
     """
 
     def __init__(
         self,
         kind: type[KubeModel] | StorageKey,
         per: Literal["controller"] | Callable[[Object], str] = "controller",
+        *,
+        again: bool = False,
     ) -> None:
         self._resource = storage_key(kind)
+        self._again = again
         self._per = controller_uid if per == "controller" else per
         self._first: dict[str, Commit] = {}
         self.name = f"I3 at most one of {self._resource[1]} each"
 
     def on_commit(self, commit: Commit, history: History) -> Iterator[str]:
         """Count what is created."""
-        if commit.resource != self._resource or commit.verb != "create":
+        if commit.resource != self._resource:
             return
         of = self._per(commit.object)
+        if self._again and commit.verb == "delete" and not is_operator(commit.actor):
+            self._first.pop(of, None)
+        if commit.verb != "create":
+            return
         first = self._first.setdefault(of, commit)
         if of and first.uid != commit.uid:
             yield f"{commit}: another one of {of}, which had {first.key} at {first.seconds:.3f} s"

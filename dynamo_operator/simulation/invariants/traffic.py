@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from dynamo_operator.apiserver.storage import StorageKey
@@ -228,21 +228,41 @@ class OneAtATime(Silent):
 
 
 class CleanStop(Silent):
-    """I16: what has stopped, or was killed, sends nothing any more."""
+    """I16: what is told to stop does so in time, and sends nothing any more.
 
-    name = "I16 nothing is sent after the stop"
+    Args:
+        within_seconds: how long a stop may take; None for any time. What was paused is not asked.
+    """
 
-    def at_rest(self, rest: Rest) -> Iterable[str]:
-        """Look for calls later than the end of their process."""
-        ends = {
-            (mark.actor, mark.incarnation): mark.seconds
-            for mark in rest.history.marks
-            if mark.what in ("stopped", "killed")
-        }
+    name = "I16 a stop is clean"
+
+    def __init__(self, *, within_seconds: float | None = None) -> None:
+        self._within_seconds = within_seconds
+
+    def at_rest(self, rest: Rest) -> Iterator[str]:
+        """Look for late ends, and for calls later than the end of their process."""
+        ends: dict[tuple[str, int], float] = {}
+        told: dict[tuple[str, int], float] = {}
+        for mark in rest.history.marks:
+            process = mark.actor, mark.incarnation
+            if mark.what in ("stopped", "killed"):
+                ends.setdefault(process, mark.seconds)
+                yield from self._late(mark.seconds, process, told)
+            elif mark.what == "told to stop":
+                told[process] = mark.seconds
+            elif mark.what == "paused":
+                told[process] = float("inf")
         for call in rest.history.calls:
             end = ends.get((call.actor, call.incarnation))
             if end is not None and call.sent_seconds > end:
                 yield f"{call}: its process ended at {end:.3f}"
+
+    def _late(
+        self, end: float, process: tuple[str, int], told: Mapping[tuple[str, int], float]
+    ) -> Iterator[str]:
+        took = end - told.get(process, float("inf"))
+        if self._within_seconds is not None and took > self._within_seconds:
+            yield f"{process[0]}/{process[1]} took {took:.1f} s to stop"
 
 
 class Confidential(Silent):

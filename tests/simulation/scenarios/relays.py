@@ -3,34 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 from dynamo_operator.apiserver.resources import Object
-from dynamo_operator.runtime.builtin_kinds import Deployment
+from dynamo_operator.runtime import LeaderElection, Manager
+from dynamo_operator.runtime.builtin_kinds import ConfigMap, Deployment
+from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.client.errors import ConflictError, NotFoundError
+from dynamo_operator.runtime.finalizers import remove_finalizer
 from dynamo_operator.simulation import Mask, Scenario
-from dynamo_operator.simulation.history import History
+from dynamo_operator.simulation.history import Commit, History
 from dynamo_operator.simulation.invariants import (
     STANDARD,
     AtMostOne,
+    CleanStop,
     Converges,
     EndsAs,
     ErrorsSurface,
+    Justified,
     NoForeignTouch,
     NoLeak,
     Observed,
+    SingleWriter,
     StatusForward,
     StatusTrue,
     WriteMinimal,
 )
 from dynamo_operator.simulation.invariants.invariant import conditions_of, controller_uid, status_of
 from dynamo_operator.simulation.world import World
+from informers.clock import Clock, Random
 from informers.objects import ObjectKey
 from tests.simulation.relay import (
+    FINALIZER,
     REGISTRY,
     RELAY_CRD,
+    RELAY_LABEL,
     ROLE_LABEL,
     Relay,
     build_relay_manager,
@@ -40,6 +49,8 @@ from tests.simulation.scenarios.acting import Commits, attempt, until
 CONFIG_MAPS = ("", "configmaps")
 DEPLOYMENTS = ("apps", "deployments")
 RELAYS = ("example.com", "relays")
+GOES, STAYS = "edge-goes", "edge-stays"
+HELD = "other.example/held"
 _MASK = Mask(texts=(r"session-[a-z0-9]{5}",))
 
 
@@ -65,20 +76,45 @@ async def deployments(world: World) -> None:
 
 
 async def live_and_leave(world: World) -> None:
-    """One Relay: made, changed, deleted; another one stays."""
-    await submit(world, "stays", "one.example")
-    await submit(world, "goes", "one.example")
-    await until(world, lambda: serves(world, "stays") and serves(world, "goes"))
-    await change(world, "goes", "two.example")
-    await until(world, lambda: serves(world, "goes"))
-    await attempt(world.client.delete(Relay, key_of("goes")))
-    await until(world, lambda: key_of("goes") not in world.history.objects(RELAYS))
+    """One Relay: made, changed, deleted while somebody else still holds it; another one stays."""
+    await submit(world, STAYS, "one.example")
+    await submit(world, GOES, "one.example", finalizers=[HELD])
+    await until(world, lambda: serves(world, STAYS) and serves(world, GOES))
+    await change(world, GOES, "two.example")
+    await until(world, lambda: serves(world, GOES))
+    await attempt(world.client.delete(Relay, key_of(GOES)))
+    await until(world, lambda: is_let_go(world, GOES))
+    for _ in range(3):
+        if await attempt(_let_go(world, GOES)):
+            break
+        await asyncio.sleep(1.0)
 
 
-async def submit(world: World, name: str, upstream: str) -> None:
+async def submit(
+    world: World, name: str, upstream: str, *, port: int = 80, finalizers: Sequence[str] = ()
+) -> None:
     """Make a Relay."""
-    new = Relay.new(name, namespace="default", spec={"port": 80, "upstream": upstream})
+    new = Relay.new(name, namespace="default", spec={"port": port, "upstream": upstream})
+    new.metadata.finalizers = list(finalizers)
     await attempt(world.client.create(new))
+
+
+async def _let_go(world: World, name: str) -> None:
+    relay = await world.client.find(Relay, key_of(name))
+    if relay is not None:
+        await remove_finalizer(world.client, relay, HELD)
+
+
+def is_let_go(world: World, name: str) -> bool:
+    """Whether the operator holds a Relay no longer."""
+    relay = world.history.objects(RELAYS).get(key_of(name))
+    return relay is None or FINALIZER not in (relay["metadata"].get("finalizers") or ())
+
+
+async def set_up_stranger(world: World) -> None:
+    """Put a ConfigMap there that looks like a session of a Relay, and is nobody's."""
+    labels = {ROLE_LABEL: "session", RELAY_LABEL: GOES}
+    await world.client.create(ConfigMap.new("strangers", namespace="default", labels=labels))
 
 
 async def change(world: World, name: str, upstream: str) -> None:
@@ -134,6 +170,15 @@ def untrue(relay: Object, history: History) -> str:
     return ""
 
 
+def _still_used(commit: Commit, history: History) -> str:
+    used = {
+        env["configMapRef"]["name"]
+        for d in history.objects(DEPLOYMENTS).values()
+        for env in d["spec"]["template"]["spec"]["containers"][0]["envFrom"]
+    }
+    return "a Deployment uses it" if commit.key.name in used else ""
+
+
 def registry_is_true(history: History) -> Iterator[str]:
     """Compare the registry with the Relays there are."""
     registry = history.objects(CONFIG_MAPS).get(REGISTRY)
@@ -154,29 +199,73 @@ def _session_of(obj: Object) -> str:
 
 RELAY_INVARIANTS = (
     *STANDARD,
-    AtMostOne(CONFIG_MAPS, per=_session_of),
-    AtMostOne(DEPLOYMENTS),
+    CleanStop(within_seconds=27.0),
+    AtMostOne(CONFIG_MAPS, per=_session_of, again=True),
+    AtMostOne(DEPLOYMENTS, again=True),
     NoForeignTouch(RELAYS, is_own=lambda obj, history: obj["metadata"]["name"] == REGISTRY.name),
     NoLeak(RELAYS),
     StatusForward(RELAYS),
     StatusTrue(RELAYS, "what is said to be served is served", untrue),
     Observed(RELAYS, within_seconds=60.0),
     ErrorsSurface(RELAYS),
+    Justified(CONFIG_MAPS, "no ConfigMap in use is deleted", _still_used, verb="delete"),
     EndsAs("the registry has the Relays that there are", registry_is_true),
     Converges(_MASK),
     WriteMinimal(),
 )
 
-RELAY = Scenario(
-    name="relay",
-    crds=[RELAY_CRD],
-    controllers=("gc",),
-    operator=build_relay_manager,
-    workload=live_and_leave,
-    actors={"deployments": deployments},
-    settled=settled,
-    invariants=RELAY_INVARIANTS,
-    mask=_MASK,
+
+def relay_scenario(name: str, **options: Any) -> Scenario:
+    """Make a scenario of the Relay operator."""
+    return Scenario(
+        **{
+            "name": name,
+            "crds": [RELAY_CRD],
+            "controllers": ("gc",),
+            "operator": build_relay_manager,
+            "workload": live_and_leave,
+            "setup": set_up_stranger,
+            "actors": {"deployments": deployments},
+            "settled": settled,
+            "invariants": RELAY_INVARIANTS,
+            "mask": _MASK,
+            **options,
+        }
+    )
+
+
+async def live_beside_a_refused_one(world: World) -> None:
+    """A Relay that the API server refuses to serve, and others that it does."""
+    await submit(world, "refused", "one.example", port=-1)
+    await submit(world, "first", "one.example")
+    await until(world, lambda: serves(world, "first"))
+    for name in ("second", "third"):
+        await submit(world, name, "one.example")
+        await until(world, lambda name=name: serves(world, name))  # type: ignore[misc]
+    await attempt(world.client.delete(Relay, key_of("refused")))
+    await until(world, lambda: key_of("refused") not in world.history.objects(RELAYS))
+
+
+def build_elected_manager(client: Client, *, clock: Clock, random: Random) -> Manager:
+    """Make the operator, one of several."""
+    election = LeaderElection("relay-operator", "default", renew_deadline_seconds=10.0)
+    return build_relay_manager(client, clock=clock, random=random, election=election)
+
+
+RELAY = relay_scenario("relay")
+REFUSED = relay_scenario(
+    "refused",
+    workload=live_beside_a_refused_one,
+    invariants=(
+        *RELAY_INVARIANTS,
+        Observed(RELAYS, within_seconds=20.0, name="I13 a refused Relay holds up no other"),
+    ),
+)
+ELECTED = relay_scenario(
+    "elected",
+    operator=build_elected_manager,
+    replicas=2,
+    invariants=(*RELAY_INVARIANTS, SingleWriter(renew_deadline_seconds=10.0)),
 )
 
-RELAY_SCENARIOS = (RELAY,)
+RELAY_SCENARIOS = (RELAY, REFUSED, ELECTED)

@@ -18,6 +18,7 @@ from dynamo_operator.simulation.history import Call, Commit, History
 from dynamo_operator.simulation.invariants import (
     STANDARD,
     AtMostOne,
+    CleanStop,
     Converges,
     ErrorsSurface,
     Justified,
@@ -177,6 +178,7 @@ def _asked_in_time(call: Call) -> bool:
 
 SEARCH_INVARIANTS = (
     *STANDARD,
+    CleanStop(within_seconds=27.0),
     AtMostOne(JOBS),
     AtMostOne(
         RUNS,

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dynamo_operator.api.conditions import ConditionType
+from dynamo_operator.api.labels import RUN_UID_LABEL
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest
 from dynamo_operator.apiserver.messages import UserInfo
 from dynamo_operator.app import OperatorSettings, build_manager
@@ -15,7 +16,7 @@ from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.generate.layout import MANAGER, NAME, NAMESPACE
 from dynamo_operator.hardware.discovery import GPU_DISCOVERY_ROLE
 from dynamo_operator.runtime import Manager
-from dynamo_operator.runtime.builtin_kinds import ClusterRole, ClusterRoleBinding
+from dynamo_operator.runtime.builtin_kinds import ClusterRole, ClusterRoleBinding, Job
 from dynamo_operator.runtime.client import Client
 from dynamo_operator.simulation import Scenario
 from dynamo_operator.simulation.invariants.invariant import conditions_of, status_of
@@ -140,7 +141,7 @@ def search_scenario(
         operator=build_search_manager,
         workload=workload,
         setup=set_up,
-        actors={"kubelet": options.pop("kubelet", Kubelet()).act},
+        actors={"kubelet": options.pop("kubelet", Kubelet()).act, **options.pop("actors", {})},
         settled=settled,
         invariants=SEARCH_INVARIANTS,
         mask=MASK,
@@ -149,9 +150,21 @@ def search_scenario(
     )
 
 
+async def strangers_job(world: World) -> None:
+    """Put a Job there, once there is a Run, that has its label and is nobody's."""
+    await until(world, lambda: bool(world.history.objects(RUNS)))
+    (run,) = world.history.objects(RUNS).values()
+    labels = {RUN_UID_LABEL: run["metadata"]["uid"]}
+    pod = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}
+    spec = {"suspend": True, "template": {"metadata": {"labels": labels}, "spec": pod}}
+    new = Job.new("strangers", namespace=KEY.namespace, labels=labels, spec=spec)
+    await attempt(world.client.create(new))
+
+
 SEARCH_SCENARIOS = (
     search_scenario("search", be_done),
     search_scenario("supersede", be_superseded),
     search_scenario("cancel", be_cancelled),
     search_scenario("refuse", be_refused),
+    search_scenario("strangers", be_done, actors={"stranger": strangers_job}),
 )
