@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dynamo_operator.apiserver.storage import StorageKey
+from dynamo_operator.simulation.deeds import TOUCHED_ANNOTATION
 from dynamo_operator.simulation.history import EVENTS, LEASES, History
 
 _PASSING = re.compile(
@@ -106,6 +107,10 @@ def _is_deletion(before: Any, after: Any) -> bool:
 def _text(obj: Any, mask: Mask) -> str:
     metadata = {k: v for k, v in obj["metadata"].items() if k not in _METADATA}
     copy = json.loads(json.dumps({**obj, "metadata": metadata}))
+    annotations = copy["metadata"].get("annotations", {})
+    annotations.pop(TOUCHED_ANNOTATION, None)
+    if not annotations:
+        copy["metadata"].pop("annotations", None)
     for path in mask.paths:
         _drop(copy, path.split("."))
     text = _PASSING.sub("*", json.dumps(copy, sort_keys=True))

@@ -13,7 +13,7 @@ each of these moments there is a plan for each fault that can happen at it:
     pause       the process is frozen at the call
     owner       a user deletes, or deletes and makes anew, an object of a primary kind at the call,
                 while the operator sees it, does not see it, or starts anew on an older view
-    child       a user deletes what the call made, at once, or while no process is there
+    child       a user deletes what the call made, at once, in the end, or while no process is there
     watch       a watch is delayed, silent, or ends at an event: in order, torn, or with 410
     unobserved  a kind's changes happen unseen: its watch is away, and history is compacted
     lag         a kind's cache is behind while the operator goes on
@@ -31,7 +31,7 @@ from typing import Final, Literal
 from dynamo_operator.apiserver.storage import StorageKey
 from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.simulation.history import EVENTS, LEASES, Call, History
-from dynamo_operator.simulation.invariants.invariant import is_operator, storage_key
+from dynamo_operator.simulation.invariants.invariant import controller_uid, is_operator, storage_key
 from dynamo_operator.simulation.plans import (
     At,
     Compact,
@@ -238,12 +238,14 @@ class Enumeration:
         for call in self._writes():
             if call.verb != "create":
                 continue
-            made = [commit for commit in call.commits if commit.verb == "create"]
+            made = [c for c in call.commits if c.verb == "create" and controller_uid(c.object)]
             if not made:
                 continue
             name = "/".join(part for part in (made[0].key.namespace, made[0].key.name) if part)
             gone = Delete(resource=call.resource[1], name=name)
             yield self._deletion("delete what was made", call, (at(call, "after"), gone))
+            later = At(seconds=self.calls()[-1].sent_seconds + 1.0)
+            yield self._deletion("delete what was made, later", call, (later, gone))
             away = Kill(restart_after=10.0)
             then = At(seconds=call.sent_seconds + 5.0)
             yield self._deletion(

@@ -20,6 +20,7 @@ from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.simulation.coverage import SOMETIMES, Coverage, Sometimes, cells_of
 from dynamo_operator.simulation.end_state import Reference
 from dynamo_operator.simulation.enumeration import CLASSES, Enumeration, Trial
+from dynamo_operator.simulation.history import WAITED_IN_VAIN
 from dynamo_operator.simulation.plans import Plan
 from dynamo_operator.simulation.runs import Outcome, run
 from dynamo_operator.simulation.scenario import Scenario
@@ -103,8 +104,10 @@ def reference_of(scenario: Scenario, *, seed: int = 0) -> Outcome:
         UnsoundScenarioError: something does not hold even so.
     """
     outcome = run(scenario, plan=Plan(seed=seed))
-    if outcome.violations:
-        told = "; ".join(str(violation) for violation in outcome.violations)
+    problems = [str(violation) for violation in outcome.violations]
+    problems += [str(mark) for mark in outcome.history.marks if mark.what == WAITED_IN_VAIN]
+    if problems:
+        told = "; ".join(problems)
         raise UnsoundScenarioError(f"{scenario.name} without faults: {told}")
     return outcome
 

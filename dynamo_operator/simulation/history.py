@@ -32,6 +32,9 @@ READ_VERBS = frozenset({"get", "list", "watch"})
 LEASES: StorageKey = ("coordination.k8s.io", "leases")
 EVENTS: StorageKey = ("events.k8s.io", "events")
 
+WAITED_IN_VAIN = "waited in vain"
+"""What a workload marks when it goes on although what it waited for has not come about."""
+
 _APPLY = "application/apply-patch+yaml"
 _VERBS = {"ADDED": "create", "MODIFIED": "update", "DELETED": "delete"}
 

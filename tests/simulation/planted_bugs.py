@@ -20,7 +20,7 @@ from dynamo_operator.runtime.reconciler import Result
 from informers.rate_limiters import ItemExponential
 from informers.watch_session import Outcome, WatchRequest
 from informers.work_queue import _PARKED
-from tests.simulation.relay import RELAY_LABEL, ROLE_LABEL, config_of
+from tests.simulation.relay import FINALIZER, RELAY_LABEL, ROLE_LABEL, config_of
 
 Mutant = Callable[[Any], Any]
 """Gets a function, class or value of the real thing, and returns the one with the bug."""
@@ -34,12 +34,15 @@ class PlantedBug:
         name: what goes wrong.
         source: who had it.
         scenario: in which it shows.
+        found_by: where it shows: class of faults, verb and resource of the call that they meet, as
+            shell patterns; empty where no fault is needed.
         mutants: what is replaced, as `module:attribute.attribute`.
     """
 
     name: str
     source: str
     scenario: str
+    found_by: str
     mutants: Mapping[str, Mutant]
 
     @contextmanager
@@ -167,6 +170,7 @@ SEARCH_BUGS = (
         "a status is written over whatever version is there",
         "rabbitmq/cluster-operator#782; Sieve's intermediate states",
         "supersede",
+        "late apply *",
         {
             "reconcilers.run.status_writer:write_status": _blind_write_status,
             "reconcilers.request.reconciler:write_status": _blind_write_status,
@@ -176,6 +180,7 @@ SEARCH_BUGS = (
         "deletions do not say which instance they mean",
         "instaclustr/cassandra-operator#402",
         "supersede",
+        "",
         {
             "dynamo_operator.runtime.client.writer:delete_options": lambda original: (
                 lambda uid=None, *rest, **options: original(None, *rest, **options)
@@ -186,6 +191,7 @@ SEARCH_BUGS = (
         "the Job has a generated name, and the cache says whether there is one",
         "scylladb/scylla-operator#2492; ray-project/kuberay#715",
         "search",
+        "restart create jobs",
         {
             "reconcilers.run.job_control:render_job": _job_of_generated_name,
             "reconcilers.run.job_control:JobControl._confirmed": instead(_cached_only),
@@ -196,18 +202,21 @@ SEARCH_BUGS = (
         "a Job that nobody recorded may be gone when the operator comes back",
         "openstack-k8s-operators/nova-operator#110",
         "search",
+        "child create jobs",
         {"reconcilers.run.job_control:render_job": _job_without_finalizer},
     ),
     PlantedBug(
         "why a Run ends is recorded only after its Job is gone",
         "pravega/zookeeper-operator#314; Sieve's intermediate states",
         "supersede",
+        "crash delete jobs",
         {"reconcilers.run.status_writer:StatusWriter.ending": instead(_not_recorded)},
     ),
     PlantedBug(
         "a terminal phase is judged anew",
         "kubernetes/kubernetes#129795; product rule that terminal phases absorb",
         "search",
+        "crash apply *",
         {
             "dynamo_operator.api.v1beta2:DynamoGraphDeploymentRun.is_terminal": instead(
                 property(lambda self: False)
@@ -218,6 +227,7 @@ SEARCH_BUGS = (
         "a conflict ends the matter",
         "crossplane/crossplane-runtime#279; missing requeue",
         "search",
+        "conflict apply *",
         {
             "reconcilers.run.reconciler:Result": instead(_NeverAgain),
             "reconcilers.request.reconciler:Result": instead(_NeverAgain),
@@ -227,30 +237,35 @@ SEARCH_BUGS = (
         "success is told while Pods still run",
         "Job API: SuccessCriteriaMet is not terminal (KEP-3998)",
         "search",
+        "crash * *",
         {"reconcilers.run.outcome:job_condition": _early_success},
     ),
     PlantedBug(
         "a Run is made for a Request as the cache has it",
         "elastic/cloud-on-k8s#5274",
         "search",
+        "owner watch *",
         {"reconcilers.request.reconciler:RequestReconciler._create_run": _trusting_create_run},
     ),
     PlantedBug(
         "a Job is made for a Run as the cache has it",
         "instaclustr/cassandra-operator#407",
         "search",
+        "owner watch *",
         {"reconcilers.run.job_control:JobControl._create": _trusting_create_job},
     ),
     PlantedBug(
         "a new Run does not wait for the old one's end",
         "kubernetes-sigs/cluster-api#13649; a second one before the first has ended",
         "supersede",
+        "",
         {"reconcilers.request.reconciler:unfinished_before": instead(lambda *_: None)},
     ),
     PlantedBug(
         "a Job is the Run's by its label",
         "instaclustr/cassandra-operator#402; adoption by label",
         "strangers",
+        "",
         {
             "reconcilers.run.job_control:is_owned_by": instead(
                 lambda obj, run: obj.labels.get(RUN_UID_LABEL) == run.uid
@@ -356,6 +371,7 @@ FRAMEWORK_BUGS = (
         "reads do not wait for own writes",
         "kubernetes/kubernetes#129795; KEP-5647",
         "relay",
+        "lag create configmaps",
         {
             "dynamo_operator.runtime.own_writes:OwnWrites.wrote": instead(_forgetful),
             "dynamo_operator.runtime.own_writes:OwnWrites.deleted": instead(_forgetful),
@@ -369,60 +385,70 @@ FRAMEWORK_BUGS = (
         "Retry-After is not heeded",
         "Kubernetes API: 429 with Retry-After",
         "relay",
+        "refusal * *",
         {"dynamo_operator.runtime.client.rest:RestClient._delay_before_retry": _impatient},
     ),
     PlantedBug(
         "a create whose answer was lost is sent again",
         "crossplane/crossplane-runtime#283; retry of what is not idempotent",
         "relay",
+        "ambiguous create configmaps",
         {"dynamo_operator.runtime.client.rest:RestClient._delay_before_retry": _eager},
     ),
     PlantedBug(
         "410 inside a watch is taken for any error",
         "vectordotdev/vector#5885",
         "relay",
+        "unobserved watch relays",
         {"informers.watch_session:WatchSession._classify": _classified_by_status_only},
     ),
     PlantedBug(
         "a new list does not take away what is gone",
         "etcd-io/etcd#18089; instaclustr/cassandra-operator#398 (unobserved deletion)",
         "relay",
+        "unobserved watch relays",
         {"informers.store:Store.replace": _replace_without_deletes},
     ),
     PlantedBug(
         "a watch goes on one version later than it ended",
         "etcd-io/etcd#17529; a lost event",
         "relay",
+        "watch watch *",
         {"informers.watch_session:WatchSession.next_request": _watch_from_now},
     ),
     PlantedBug(
         "a silent watch is never given up",
         "kubernetes-sigs/controller-runtime#3298; half-open connections",
         "relay",
+        "watch watch *",
         {"informers.watch_session:WatchSession.read_deadline": instead(lambda self: 1e9)},
     ),
     PlantedBug(
         "a key that is added while it is reconciled is lost",
         "client-go's work queue: dirty and processing sets",
         "relay",
+        "",
         {"informers.work_queue:WorkQueue.done": _done_without_parked},
     ),
     PlantedBug(
         "a key whose reconcile failed is not tried again",
         "missing requeue; Sieve's intermediate states",
         "relay",
+        "refusal create *",
         {"dynamo_operator.runtime.reconcile_loop:ReconcileLoop._put_back": _dropped_on_error},
     ),
     PlantedBug(
         "a reconcile swallows its cancellation",
         "asyncio: CancelledError caught; shutdown that never ends",
         "relay",
+        "stop create *",
         {"dynamo_operator.runtime.reconcile_loop:ReconcileLoop._reconcile": _swallows_cancellation},
     ),
     PlantedBug(
         "failures are repeated without a growing delay",
         "controller-runtime: rate limited requeue",
         "relay",
+        "ambiguous create *",
         {
             "dynamo_operator.runtime.controller:_default_rate_limiter": instead(
                 lambda random: ItemExponential(base_seconds=0.02, cap_seconds=0.02)
@@ -433,6 +459,7 @@ FRAMEWORK_BUGS = (
         "the loss of the Lease is only logged",
         "volcano-sh/kthena#1793",
         "elected",
+        "pause create *",
         {
             "dynamo_operator.runtime.leader_elector:LeaderElector._lose": instead(
                 lambda self, reason: None
@@ -443,6 +470,7 @@ FRAMEWORK_BUGS = (
         "writes are not fenced by the Lease",
         "client-go leaderelection: no fencing; Jepsen on locks",
         "elected",
+        "pause create *",
         {
             "dynamo_operator.runtime.client.rest:RestClient._fenced": instead(
                 lambda self, request: request
@@ -456,6 +484,7 @@ FRAMEWORK_BUGS = (
         "finalizers of others are removed along",
         "finalizers written as an empty list",
         "relay",
+        "",
         {
             "tests.simulation.relay:RelayReconciler.let_go": instead(
                 lambda self, relay: self.client.patch(
@@ -480,8 +509,9 @@ async def _adopts_by_label(self: Any, relay: Any) -> Any:
 
 
 async def _lets_go_first(self: Any, relay: Any) -> None:
-    await self.let_go(relay)
-    await self.register(relay, None)
+    if FINALIZER in relay.metadata.finalizers:
+        await self.let_go(relay)
+        await self.register(relay, None)
 
 
 async def _replaces_what_differs(self: Any, relay: Any, found: Any, desired: Any) -> Any:
@@ -551,18 +581,21 @@ RELAY_BUGS = (
         "a ConfigMap is adopted by its labels",
         "instaclustr/cassandra-operator#402; adoption by label",
         "relay",
+        "",
         {"tests.simulation.relay:RelayReconciler.sessions": instead(_adopts_by_label)},
     ),
     PlantedBug(
         "the finalizer is removed before the cleanup",
         "Percona K8SPXC-896; Sieve's intermediate states",
         "relay",
+        "crash patch relays",
         {"tests.simulation.relay:RelayReconciler.clean_up": instead(_lets_go_first)},
     ),
     PlantedBug(
         "whole specs are compared, defaults included",
         "k8s: desired never equals stored; hot loop",
         "relay",
+        "",
         {
             "tests.simulation.relay:RelayReconciler.keep": instead(_replaces_what_differs),
             "tests.simulation.relay:RelayReconciler.advance": _looks_often,
@@ -572,6 +605,7 @@ RELAY_BUGS = (
         "an immutable child is changed in place",
         "backube/volsync#291; kubernetes-sigs/kueue#12608",
         "relay",
+        "",
         {
             "tests.simulation.relay:config_name": instead(
                 lambda relay: f"{relay.key.name}-{relay.uid[:8]}-config"
@@ -582,12 +616,14 @@ RELAY_BUGS = (
         "the status speaks of a generation before it is served",
         "datastax/cass-operator K8SSAND-559; observedGeneration too early",
         "relay",
+        "",
         {"tests.simulation.relay:RelayReconciler.advance": _status_before_children},
     ),
     PlantedBug(
         "what changed since it was read is not looked at again",
         "pravega/zookeeper-operator#312; missing requeue",
         "relay",
+        "conflict apply *",
         {
             "tests.simulation.relay:RelayReconciler.look_again": instead(
                 lambda self, error: Result.done()
@@ -598,12 +634,14 @@ RELAY_BUGS = (
         "deletions of children are not looked at",
         "rabbitmq/cluster-operator#758 (unobserved state)",
         "relay",
+        "child create *",
         {"tests.simulation.relay:relay_controller": _without_deletions},
     ),
     PlantedBug(
         "names are cut and two owners share a child",
         "cert-manager 1.12: two Certificates, one Secret",
         "relay",
+        "",
         {
             "tests.simulation.relay:child_name": instead(
                 lambda relay, role: f"{relay.key.name[:4]}-{role}"
@@ -614,24 +652,28 @@ RELAY_BUGS = (
         "the cleanup takes what has the owner's name, not its UID",
         "instaclustr/cassandra-operator#402",
         "relay",
+        "owner create *",
         {"tests.simulation.relay:RelayReconciler.clean_up": instead(_cleans_up_by_name)},
     ),
     PlantedBug(
         "what is gone is registered again",
         "percona K8SPSMDB-430; stale owner acted on",
         "relay",
+        "restart patch relays",
         {"tests.simulation.relay:RelayReconciler.require_living": instead(_always)},
     ),
     PlantedBug(
         "the old configuration goes before the new one is used",
         "konpyutaika/nifikop#49; order of steps",
         "relay",
+        "",
         {"tests.simulation.relay:RelayReconciler.config": instead(_drops_before_use)},
     ),
     PlantedBug(
         "the pause between two tries is spent in the worker",
         "sleep in a handler holds up every other key",
         "refused",
+        "",
         {"tests.simulation.relay:RelayReconciler.advance": _sleeps_in_the_worker},
     ),
 )

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from dynamo_operator.apiserver.storage import StorageKey
 from dynamo_operator.runtime.client.errors import ApiError
-from dynamo_operator.simulation.history import Commit
+from dynamo_operator.simulation.history import WAITED_IN_VAIN, Commit
 from dynamo_operator.simulation.world import World
 
 
@@ -46,6 +46,7 @@ async def until(world: World, holds: Callable[[], bool], *, within: float = 900.
             while not holds():
                 await commits.wait()
             return True
+    world.history.mark(WAITED_IN_VAIN)
     return False
 
 

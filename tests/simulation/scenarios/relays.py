@@ -48,6 +48,7 @@ from tests.simulation.scenarios.acting import Commits, attempt, until
 
 CONFIG_MAPS = ("", "configmaps")
 DEPLOYMENTS = ("apps", "deployments")
+SERVICES = ("", "services")
 RELAYS = ("example.com", "relays")
 GOES, STAYS = "edge-goes", "edge-stays"
 HELD = "other.example/held"
@@ -88,6 +89,7 @@ async def live_and_leave(world: World) -> None:
         if await attempt(_let_go(world, GOES)):
             break
         await asyncio.sleep(1.0)
+    await world.settle(quiet=3.0)
 
 
 async def submit(
@@ -141,6 +143,12 @@ def says_ready(relay: Object) -> bool:
     return ready.get("status") == "True" and ready.get("observedGeneration") == generation
 
 
+def served_generation(relay: Object) -> int:
+    """Return the newest generation that a Relay says is served, 0 for none."""
+    ready = conditions_of(relay).get("Ready", {})
+    return int(ready.get("observedGeneration", 0)) if ready.get("status") == "True" else 0
+
+
 async def settled(world: World) -> str:
     """Say what is not as it should be."""
     for key, relay in world.history.objects(RELAYS).items():
@@ -189,6 +197,16 @@ def registry_is_true(history: History) -> Iterator[str]:
         yield f"the registry has {lines}, not {wanted}"
 
 
+def children_are_there(history: History) -> Iterator[str]:
+    """Look for the children of each Relay."""
+    for key, relay in history.objects(RELAYS).items():
+        uid = relay["metadata"]["uid"]
+        for resource, most in ((CONFIG_MAPS, 2), (SERVICES, 1), (DEPLOYMENTS, 1)):
+            owned = [o for o in history.objects(resource).values() if controller_uid(o) == uid]
+            if len(owned) != most:
+                yield f"Relay {key.name} has {len(owned)} {resource[1]}, not {most}"
+
+
 def _role(obj: Object) -> str:
     return str((obj["metadata"].get("labels") or {}).get(ROLE_LABEL, ""))
 
@@ -207,8 +225,15 @@ RELAY_INVARIANTS = (
     StatusForward(RELAYS),
     StatusTrue(RELAYS, "what is said to be served is served", untrue),
     Observed(RELAYS, within_seconds=60.0),
+    Observed(
+        RELAYS,
+        within_seconds=300.0,
+        observed=served_generation,
+        name="I1 every Relay is served in time",
+    ),
     ErrorsSurface(RELAYS),
     Justified(CONFIG_MAPS, "no ConfigMap in use is deleted", _still_used, verb="delete"),
+    EndsAs("each Relay has its children", children_are_there),
     EndsAs("the registry has the Relays that there are", registry_is_true),
     Converges(_MASK),
     WriteMinimal(),
@@ -244,6 +269,7 @@ async def live_beside_a_refused_one(world: World) -> None:
         await until(world, lambda name=name: serves(world, name))  # type: ignore[misc]
     await attempt(world.client.delete(Relay, key_of("refused")))
     await until(world, lambda: key_of("refused") not in world.history.objects(RELAYS))
+    await world.settle(quiet=3.0)
 
 
 def build_elected_manager(client: Client, *, clock: Clock, random: Random) -> Manager:

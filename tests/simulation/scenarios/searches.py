@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -69,6 +68,7 @@ async def be_done(world: World) -> None:
     """A search that ends well."""
     await submit(world)
     await until(world, lambda: is_completed(world, 1))
+    await world.settle(quiet=3.0)
 
 
 async def be_superseded(world: World) -> None:
@@ -77,6 +77,7 @@ async def be_superseded(world: World) -> None:
     await until(world, lambda: is_running(world))
     await change(world, {"recommendation": {"maxCandidates": 2}})
     await until(world, lambda: is_completed(world, 2))
+    await world.settle(quiet=3.0)
 
 
 async def be_cancelled(world: World) -> None:
@@ -85,6 +86,7 @@ async def be_cancelled(world: World) -> None:
     await until(world, lambda: is_running(world))
     await attempt(world.client.delete(DynamoGraphDeploymentRequest, KEY, propagation="Foreground"))
     await until(world, lambda: KEY not in world.history.objects(REQUESTS))
+    await world.settle(quiet=3.0)
 
 
 async def be_refused(world: World) -> None:
@@ -95,7 +97,7 @@ async def be_refused(world: World) -> None:
     await until(world, lambda: is_completed(world, 2))
     await attempt(world.client.delete(DynamoGraphDeploymentRequest, KEY))
     await until(world, lambda: not world.history.objects(RUNS))
-    await asyncio.sleep(5.0)
+    await world.settle(quiet=3.0)
 
 
 async def submit(world: World, **spec: Any) -> None:
