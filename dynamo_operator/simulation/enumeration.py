@@ -198,7 +198,7 @@ class Enumeration:
         for call in self._writes():
             died = At(seconds=call.sent_seconds + 0.25, actor=call.actor)
             yield self._trial(
-                "late", "late write", call, (at(call), Delay(seconds=20.0)), (died, Kill())
+                "late", "late write", call, (at(call), Delay(seconds=3.0)), (died, Kill())
             )
 
     def _leaders(self) -> Iterator[Trial]:

@@ -20,11 +20,12 @@ from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.simulation.coverage import SOMETIMES, Coverage, Sometimes, cells_of
 from dynamo_operator.simulation.end_state import Reference
 from dynamo_operator.simulation.enumeration import CLASSES, Enumeration, Trial
-from dynamo_operator.simulation.history import WAITED_IN_VAIN
+from dynamo_operator.simulation.history import WAITED_IN_VAIN, History
 from dynamo_operator.simulation.plans import Plan
 from dynamo_operator.simulation.runs import Outcome, run
 from dynamo_operator.simulation.scenario import Scenario
-from dynamo_operator.simulation.swarming import SwarmPlans
+
+SERVED = "I1 users are served while faults go on"
 
 _CHUNK = 4
 _RUNS_BETWEEN_COLLECTIONS = 8
@@ -39,18 +40,22 @@ class Failure:
     """A run in which something did not hold.
 
     Args:
-        trial: what was run: again, it fails again.
+        trial: what was run.
+        plan: the same with all that was drawn at random written out: run again, it fails again.
         violations: what did not hold, in the order in which it was noticed.
         invariants: the names of what did not hold.
     """
 
     trial: Trial
+    plan: Plan
     violations: Sequence[str]
     invariants: Sequence[str]
 
     def __str__(self) -> str:
-        faults = "; ".join(str(fault) for fault in self.trial.plan.faults) or "no fault"
-        return f"{self.trial.fault}: {faults}\n    {self.violations[0]}"
+        faults = "; ".join(str(fault) for fault in self.plan.faults[:5]) or "no fault"
+        more = len(self.plan.faults) - 5
+        rest = f" and {more} more" if more > 0 else ""
+        return f"{self.trial.fault}: {faults}{rest}\n    {self.violations[0]}"
 
 
 @dataclass(slots=True)
@@ -97,6 +102,15 @@ class Report:
         return "\n".join(lines)
 
 
+def waits_in_vain(history: History) -> list[str]:
+    """Return what a workload waited for too long, in words; see `WAITED_IN_VAIN`."""
+    return [
+        f"a user waited in vain until {mark.seconds:.1f} s"
+        for mark in history.marks
+        if mark.what == WAITED_IN_VAIN
+    ]
+
+
 def reference_of(scenario: Scenario, *, seed: int = 0) -> Outcome:
     """Run a scenario without faults.
 
@@ -104,8 +118,7 @@ def reference_of(scenario: Scenario, *, seed: int = 0) -> Outcome:
         UnsoundScenarioError: something does not hold even so.
     """
     outcome = run(scenario, plan=Plan(seed=seed))
-    problems = [str(violation) for violation in outcome.violations]
-    problems += [str(mark) for mark in outcome.history.marks if mark.what == WAITED_IN_VAIN]
+    problems = [*map(str, outcome.violations), *waits_in_vain(outcome.history)]
     if problems:
         told = "; ".join(problems)
         raise UnsoundScenarioError(f"{scenario.name} without faults: {told}")
@@ -157,33 +170,29 @@ def swarm(
     scenario: Scenario,
     *,
     seeds: Iterable[int],
-    primaries: Sequence[type[KubeModel] | StorageKey] = (),
     workers: int | None = None,
     stop_at_first: bool = False,
     budget_seconds: float | None = None,
     sometimes: Sometimes = SOMETIMES,
 ) -> Report:
-    """Run a scenario once for each seed, with random faults, many at once; see `swarming`.
+    """Run a scenario once for each seed, with random faults, many at once; see `Plan.drawn`.
 
-    The end is not compared with that of a run without faults: what a workload does may depend on
-    its seed. For the other arguments see `enumerate_faults`.
+    Each seed draws which kinds of faults there are in its run, how often they are, and in which
+    order what is ready goes on. The end is not compared with that of a run without faults: what a
+    workload does may depend on its seed. For the other arguments see `enumerate_faults`.
 
     Args:
         scenario: what is simulated.
         seeds: each decides all of one run.
-        primaries: kinds that users delete, and make anew, while the operator works.
         workers: processes; by default one each core.
         stop_at_first: whether to end with the first failure.
         budget_seconds: after which no further seed is run.
         sometimes: rare things to look out for.
-
-    Raises:
-        UnsoundScenarioError: something does not hold even without faults.
     """
-    plans = SwarmPlans(reference_of(scenario).history, primaries)
+    trials = [Trial("swarm", f"seed {seed}", "", "", Plan.drawn(seed), False) for seed in seeds]
     return explore(
         scenario,
-        [plans.trial(seed) for seed in seeds],
+        trials,
         workers=workers,
         stop_at_first=stop_at_first,
         budget_seconds=budget_seconds,
@@ -228,6 +237,7 @@ class _Job:
 @dataclass(frozen=True, slots=True)
 class _Judged:
     trial: int
+    plan: Plan
     reached: bool
     violations: tuple[str, ...]
     invariants: tuple[str, ...]
@@ -261,12 +271,17 @@ def _judge(number: int) -> _Judged:
     reference = job.reference if trial.comparable else None
     outcome = run(job.scenario, plan=trial.plan, reference=reference)
     history = outcome.history
+    violations = [(v.invariant, str(v)) for v in outcome.violations]
+    if reference is not None and trial.fault_class != "restart":
+        # A process on an old view may serve nobody until it is healed.
+        violations += [(SERVED, f"{SERVED}: {each}") for each in waits_in_vain(history)]
     came_about = Counter(name for name, holds in job.sometimes.items() if holds(history))
     judged = _Judged(
         trial=number,
-        reached=len(outcome.reached) == len(trial.plan.faults),
-        violations=tuple(str(violation) for violation in outcome.violations),
-        invariants=tuple(dict.fromkeys(v.invariant for v in outcome.violations)),
+        plan=outcome.plan,
+        reached=set(trial.plan.faults) <= outcome.reached,
+        violations=tuple(told for _, told in violations),
+        invariants=tuple(dict.fromkeys(name for name, _ in violations)),
         coverage=Coverage(cells_of(history), came_about),
         virtual_seconds=outcome.virtual_seconds,
     )
@@ -284,4 +299,4 @@ def _add(report: Report, trial: Trial, judged: _Judged) -> None:
     if trial.fault_class == "crash":
         report.crash_points += judged.reached
     if judged.violations:
-        report.failures.append(Failure(trial, judged.violations, judged.invariants))
+        report.failures.append(Failure(trial, judged.plan, judged.violations, judged.invariants))

@@ -68,6 +68,8 @@ class NoHotLoop(Silent):
         """Compare a write with the ones before it."""
         if not call.is_write or not is_operator(call.actor) or call.resource in (LEASES, EVENTS):
             return
+        if not 200 <= call.code < 300:
+            return  # what fails is repeated, and may be
         place = call.actor, call.incarnation, call.what
         text = json.dumps(call.body, sort_keys=True)
         before, times = self._same.get(place, ("", []))

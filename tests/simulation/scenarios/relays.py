@@ -231,7 +231,7 @@ RELAY_INVARIANTS = (
         observed=served_generation,
         name="I1 every Relay is served in time",
     ),
-    ErrorsSurface(RELAYS),
+    ErrorsSurface(RELAYS, most=15),
     Justified(CONFIG_MAPS, "no ConfigMap in use is deleted", _still_used, verb="delete"),
     EndsAs("each Relay has its children", children_are_there),
     EndsAs("the registry has the Relays that there are", registry_is_true),

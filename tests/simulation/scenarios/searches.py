@@ -43,11 +43,11 @@ USER = UserInfo(
 )
 
 _SETTINGS = OperatorSettings(operator_image="registry.lab/dynamo-operator:0.1.0")
-_SPEC: dict[str, Any] = {
+SPEC: dict[str, Any] = {
     "model": {"name": "meta-llama/Meta-Llama-3.1-8B"},
     "hardware": {"gpu": {"sku": "h200_sxm", "budget": 8}},
 }
-_REFUSED = {"aisimulate": {"inputOverrides": {"dgdr_run": {"name": "mine"}}}}
+REFUSED_SPEC = {"aisimulate": {"inputOverrides": {"dgdr_run": {"name": "mine"}}}}
 
 
 def build_search_manager(client: Client, *, clock: Clock, random: Random) -> Manager:
@@ -91,7 +91,7 @@ async def be_cancelled(world: World) -> None:
 
 async def be_refused(world: World) -> None:
     """A Request that cannot be served, until it is mended; it is deleted when it is done."""
-    await submit(world, **_REFUSED)
+    await submit(world, **REFUSED_SPEC)
     await until(world, lambda: _accepted(world) == "InvalidInput")
     await change(world, {"aisimulate": None})
     await until(world, lambda: is_completed(world, 2))
@@ -102,9 +102,7 @@ async def be_refused(world: World) -> None:
 
 async def submit(world: World, **spec: Any) -> None:
     """Make the Request."""
-    new = DynamoGraphDeploymentRequest.new(
-        KEY.name, namespace=KEY.namespace, spec={**_SPEC, **spec}
-    )
+    new = DynamoGraphDeploymentRequest.new(KEY.name, namespace=KEY.namespace, spec={**SPEC, **spec})
     await attempt(world.client.create(new))
 
 
