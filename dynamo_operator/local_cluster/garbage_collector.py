@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 import structlog
 
-from dynamo_operator.local_cluster.ownership_graph import GraphNode, OwnershipGraph
+from dynamo_operator.local_cluster.ownership_graph import OwnershipGraph
 from dynamo_operator.local_cluster.served_resources import ServedResources, served_resources
 from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
 from dynamo_operator.runtime.client.client import Client
@@ -210,19 +210,20 @@ class GarbageCollector:
         node = self._graph.find(uid)
         if node is None or node.ref is None:
             return
-        live = await self._client.find(node.ref.resource_type, node.ref.key)
+        ref = node.ref  # the graph may forget the object during any call
+        live = await self._client.find(ref.resource_type, ref.key)
         if live is None or live["metadata"]["uid"] != uid:
             return  # its informer is about to say so
         metadata = live["metadata"]
         finalizers = metadata.get("finalizers") or ()
         if metadata.get("deletionTimestamp"):
             if ORPHAN in finalizers:
-                await self._orphan_dependents(node, metadata)
+                await self._orphan_dependents(ref, metadata)
             elif FOREGROUND in finalizers:
-                await self._delete_blocking_dependents(node, metadata)
+                await self._delete_blocking_dependents(ref, metadata)
             return
         if metadata.get("ownerReferences"):
-            await self._judge(node.ref, metadata)
+            await self._judge(ref, metadata)
 
     async def _judge(self, ref: ObjectRef, metadata: Mapping[str, Any]) -> None:
         """Decide what an object's owners mean for it."""
@@ -321,30 +322,28 @@ class GarbageCollector:
         _log.debug("object collected", kind=ref.resource_type.kind, key=str(ref.key))
 
     async def _delete_blocking_dependents(
-        self, node: GraphNode, metadata: Mapping[str, Any]
+        self, ref: ObjectRef, metadata: Mapping[str, Any]
     ) -> None:
         """Let a foreground-deleted object go once nothing that blocks it is left."""
-        assert node.ref is not None  # `find` returns observed nodes only
         blocking = [
             dependent
-            for dependent in self._graph.dependents(node.uid)
-            if any(o.uid == node.uid and o.block_owner_deletion for o in dependent.owners)
+            for dependent in self._graph.dependents(ref.uid)
+            if any(o.uid == ref.uid and o.block_owner_deletion for o in dependent.owners)
         ]
         for dependent in blocking:
             if not dependent.is_deleting:
                 self._queue.add(dependent.uid)
         if not blocking:
-            await self._remove_finalizer(node.ref, metadata, FOREGROUND)
+            await self._remove_finalizer(ref, metadata, FOREGROUND)
 
-    async def _orphan_dependents(self, node: GraphNode, metadata: Mapping[str, Any]) -> None:
-        assert node.ref is not None  # as above
-        for dependent in self._graph.dependents(node.uid):
-            if dependent.ref is None:
+    async def _orphan_dependents(self, ref: ObjectRef, metadata: Mapping[str, Any]) -> None:
+        for dependent in [node.ref for node in self._graph.dependents(ref.uid)]:
+            if dependent is None:
                 continue
-            live = await self._client.find(dependent.ref.resource_type, dependent.ref.key)
+            live = await self._client.find(dependent.resource_type, dependent.key)
             if live is not None and live["metadata"]["uid"] == dependent.uid:
-                await self._remove_references(dependent.ref, live["metadata"], {node.uid})
-        await self._remove_finalizer(node.ref, metadata, ORPHAN)
+                await self._remove_references(dependent, live["metadata"], {ref.uid})
+        await self._remove_finalizer(ref, metadata, ORPHAN)
 
     async def _remove_references(
         self, ref: ObjectRef, metadata: Mapping[str, Any], uids: set[str]

@@ -22,9 +22,10 @@ from dynamo_operator.simulation.end_state import Reference
 from dynamo_operator.simulation.enumeration import CLASSES, Enumeration, Trial
 from dynamo_operator.simulation.history import WAITED_IN_VAIN, History
 from dynamo_operator.simulation.plans import Plan
-from dynamo_operator.simulation.runs import Outcome, run
+from dynamo_operator.simulation.runs import Outcome, run, told
 from dynamo_operator.simulation.scenario import Scenario
 
+CLUSTER_WORKS = "I0 the cluster around the operator works"
 SERVED = "I1 users are served while faults go on"
 
 _CHUNK = 4
@@ -269,7 +270,11 @@ def _judge(number: int) -> _Judged:
     (job,) = _job
     trial = job.trials[number]
     reference = job.reference if trial.comparable else None
-    outcome = run(job.scenario, plan=trial.plan, reference=reference)
+    try:
+        outcome = run(job.scenario, plan=trial.plan, reference=reference)
+    except Exception as error:  # noqa: BLE001 # of the cluster around, or of the scenario
+        problem = f"{CLUSTER_WORKS}: {told(error)}"
+        return _Judged(number, trial.plan, False, (problem,), (CLUSTER_WORKS,), Coverage(), 0.0)
     history = outcome.history
     violations = [(v.invariant, str(v)) for v in outcome.violations]
     if reference is not None and trial.fault_class != "restart":
@@ -280,7 +285,7 @@ def _judge(number: int) -> _Judged:
         trial=number,
         plan=outcome.plan,
         reached=set(trial.plan.faults) <= outcome.reached,
-        violations=tuple(told for _, told in violations),
+        violations=tuple(text for _, text in violations),
         invariants=tuple(dict.fromkeys(name for name, _ in violations)),
         coverage=Coverage(cells_of(history), came_about),
         virtual_seconds=outcome.virtual_seconds,

@@ -12,9 +12,11 @@ from dynamo_operator.runtime.builtin_kinds import (
     Namespace,
     Secret,
 )
+from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.client.errors import NotFoundError
 from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.testing.cluster import Cluster
+from dynamo_operator.testing.in_process_transport import InProcessTransport
 from informers.objects import ObjectKey, ResourceType
 
 pytestmark = pytest.mark.virtual_time
@@ -55,8 +57,9 @@ async def cluster():
 
 
 @asynccontextmanager
-async def collecting(cluster):
-    collector = GarbageCollector(cluster.client, clock=cluster.clock, random=cluster.random)
+async def collecting(cluster, client=None):
+    client = client or cluster.client
+    collector = GarbageCollector(client, clock=cluster.clock, random=cluster.random)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(collector.run())
         await collector.wait_synced()
@@ -114,6 +117,38 @@ async def test_what_has_lost_its_owner_is_deleted(cluster):
 
         await gone(cluster, child)
         await gone(cluster, grandchild)
+
+
+class Overtaken(InProcessTransport):
+    """Answers the first read of an object only after everybody has heard that it is gone."""
+
+    def __init__(self, cluster, obj):
+        super().__init__(cluster.server)
+        self._cluster, self._obj = cluster, obj
+        self.has_overtaken = False
+
+    async def send(self, request, *, timeout_seconds):
+        answer = await super().send(request, timeout_seconds=timeout_seconds)
+        if request.path.endswith(self._obj.key.name) and not self.has_overtaken:
+            self.has_overtaken = True
+            await self._cluster.client.delete(type(self._obj), self._obj.key)
+            await asyncio.sleep(1.0)
+        return answer
+
+
+async def test_what_goes_while_it_is_looked_at_does_not_end_the_collector(cluster):
+    owner = await cluster.client.create(ConfigMap.new("own", namespace="a"))
+    child = await cluster.client.create(owned("kid", owner))
+    other = await cluster.client.create(owned("other", owner))
+    transport = Overtaken(cluster, child)
+    client = Client.over(transport, host="a", clock=cluster.clock, random=cluster.random)
+
+    async with collecting(cluster, client):
+        await cluster.client.delete(ConfigMap, owner.key)
+        await gone(cluster, other)
+        await asyncio.sleep(LONG)
+
+    assert transport.has_overtaken
 
 
 async def test_garbage_from_before_the_collector_started_is_deleted(cluster):
