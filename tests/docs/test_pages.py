@@ -284,5 +284,5 @@ def test_the_simulated_widgets_survive_what_the_page_does_to_them(widgets, monke
     crashes = simulation.enumerate_faults(page.WIDGETS, classes=["crash"], workers=1)
     assert crashes.crash_points >= 12
     assert crashes.failures == [], crashes.told()
-    swarmed = simulation.swarm(page.WIDGETS, seeds=range(4), primaries=[widgets.Widget], workers=1)
+    swarmed = simulation.swarm(page.WIDGETS, seeds=range(4), workers=1)
     assert swarmed.failures == [], swarmed.told()
