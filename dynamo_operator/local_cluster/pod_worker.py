@@ -104,6 +104,7 @@ class PodWorker:
         self._grace_seconds: float | None = None
         self._stopping = asyncio.Event()
         self._failure: PodFailure | None = None
+        self._refused: set[str] = set()  # ephemeral containers
         status = pod.status
         self._was_over = status.get("phase") in ("Succeeded", "Failed")  # before this agent came
         self._start_time = parse_time(status.get("startTime")) or node.clock.now()
@@ -131,10 +132,20 @@ class PodWorker:
     def update(self, pod: Pod) -> None:
         """Take note of a newer version of the Pod."""
         self._pod = pod
+        self._refuse_ephemeral_containers()
         self._writer.observe(pod)
         if pod.is_deleting:
             grace = pod.to_dict()["metadata"].get("deletionGracePeriodSeconds")
             self.delete(self._own_grace() if grace is None else float(grace))
+
+    def _refuse_ephemeral_containers(self) -> None:
+        """Say of each once that it will not run, rather than let whoever debugs wait for it."""
+        for container in self._pod.spec.get("ephemeralContainers") or ():
+            name = container["name"]
+            if name not in self._refused:
+                self._refused.add(name)
+                note = f"ephemeral container {name}: this node runs none"
+                self._record("Warning", "Unsupported", note)
 
     def delete(self, grace_seconds: float) -> None:
         """End the Pod; the containers get that much time."""

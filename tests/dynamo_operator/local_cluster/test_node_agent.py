@@ -542,6 +542,18 @@ async def test_a_pod_past_its_deadline_has_failed(cluster, agent):
     assert state_of(pod)["terminated"]["exitCode"] == 143
 
 
+async def test_an_ephemeral_container_is_refused_with_a_warning(cluster, agent):
+    pod = await start(cluster, sh("sleep 60"))
+    await until(cluster, pod, lambda p: p.status.get("phase") == "Running")
+
+    debugger = {"name": "debug", "image": "lab:1"}
+    patch = {"spec": {"ephemeralContainers": [debugger]}}
+    await cluster.client.patch(Pod, pod.key, patch, subresource="ephemeralcontainers")
+
+    told = await cluster.eventually(lambda: notes(cluster, "Unsupported"))
+    assert told == ["ephemeral container debug: this node runs none"]
+
+
 async def test_readiness_follows_its_probe(cluster, agent):
     probe = {"exec": {"command": ["test", "-e", "/v/ready"]}, "periodSeconds": 1}
     script = "sleep 0.3; touch /v/ready; sleep 60"
