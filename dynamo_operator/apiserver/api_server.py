@@ -48,6 +48,9 @@ from dynamo_operator.apiserver.writes import Admission, Writes
 from informers.clock import Clock, Random, SystemClock, system_random
 
 _VERSION = ("1", "37", "v1.37.0+embedded")
+_MOST_DISCOVERED = 64
+"""Answers that are kept: what a client sends as Accept is its own affair."""
+
 _HEALTH_PATHS = frozenset({"healthz", "livez", "readyz"})
 
 
@@ -108,6 +111,8 @@ class ApiServer:
             [mutating.check_deletion, policies.check, validating.check],
         )
         self._crds = CrdServing(self._world, self._handlers.end_watches, self.webhooks)
+        self._discovered: dict[tuple[str, str], Response] = {}
+        self._discovered_revision = -1
         bootstrap.fill(self._world)
 
     async def handle(self, request: Request) -> Response:
@@ -175,9 +180,7 @@ class ApiServer:
         if request.method not in {"GET", "HEAD"}:
             raise status.no_such_path()
         path, accept = request.path, request.headers.get("accept", "")
-        answer = discovery.discover(path, accept, self.registry) or self._openapi.answer(
-            path, accept
-        )
+        answer = self._discover(path, accept) or self._openapi.answer(path, accept)
         if answer is not None:
             return answer
         parts = [part for part in path.split("/") if part]
@@ -190,6 +193,18 @@ class ApiServer:
             body = to_json({"paths": [*paths, "/readyz", "/version"]})
             return Response(200, {"content-type": JSON_TYPE}, body)
         return _page_not_found()
+
+    def _discover(self, path: str, accept: str) -> Response | None:
+        """Answer a discovery request from what was told before, while the same is served."""
+        if self._discovered_revision != self.registry.revision:
+            self._discovered_revision = self.registry.revision
+            self._discovered.clear()
+        known = self._discovered.get((path, accept))
+        if known is None:
+            known = discovery.discover(path, accept, self.registry)
+            if known is not None and len(self._discovered) < _MOST_DISCOVERED:
+                self._discovered[path, accept] = known
+        return known
 
     def _record(self, trace: _Trace, response: Response, query: Query) -> None:
         info, call, request = trace.info, trace.call, trace.request
