@@ -314,6 +314,9 @@ async def test_orphans_are_adopted_and_what_matches_no_more_is_let_go(cluster, n
         lambda: cluster.client.get(ReplicaSet, old.key), lambda r: not r.owner_references
     )
 
+    await cluster.eventually(
+        lambda: cluster.client.find(Deployment, made.key), lambda found: found is None, timeout=20
+    )
     again = await cluster.client.create(deployment("web", namespace, replicas=2))
     (adopted,) = await cluster.eventually(lambda: kubelet.replica_sets(again))
 

@@ -257,6 +257,9 @@ async def test_replica_sets_are_orphaned_and_adopted_again(cluster, kubelet):
         lambda: cluster.client.get(ReplicaSet, replica_set.key), lambda r: not r.owner_references
     )
 
+    await cluster.eventually(
+        lambda: cluster.client.find(Deployment, made.key), lambda found: found is None
+    )
     again = await cluster.client.create(deployment())
 
     (adopted,) = await cluster.eventually(lambda: kubelet.replica_sets(again))
