@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from dynamo_operator.admission.validation import EffectiveInputPolicy
-from dynamo_operator.admission.webhook import RequestAdmission
+from dynamo_operator.admission.webhook import TIMEOUT_SECONDS, RequestAdmission
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest
 from dynamo_operator.apiserver.patches import json_patch
+from dynamo_operator.hardware.discovery import GpuDiscovery
 from dynamo_operator.hardware.inventory import GpuDiscoveryError, GpuInventory
+from dynamo_operator.runtime.client.transport import fetch_text
 from dynamo_operator.runtime.webhooks import (
     Admission,
     DeniedError,
@@ -20,6 +23,8 @@ from dynamo_operator.runtime.webhooks import (
     Requester,
     Verdict,
 )
+from dynamo_operator.testing import virtual_time
+from dynamo_operator.testing.virtual_time import VirtualClock
 
 KIND = DynamoGraphDeploymentRequest.resource_type
 FULL = {"model": {"name": "m"}, "hardware": {"gpu": {"sku": "h200_sxm", "budget": 8}}}
@@ -186,6 +191,28 @@ async def test_unknown_hardware_is_refused_with_what_to_set(discovery: Discovery
         )
 
     assert (refusal.value.code, refusal.value.reason) == (422, "Invalid")
+
+
+class Hanging:
+    """A reader whose API server does not answer."""
+
+    async def list(self, kind: Any, **how: Any) -> Any:
+        await asyncio.sleep(3600)
+
+
+def test_hardware_that_nobody_tells_of_is_refused_before_the_api_server_gives_up():
+    async def wait() -> tuple[str, float]:
+        clock = VirtualClock()
+        discovery = GpuDiscovery(cast("Any", Hanging()), fetch=fetch_text, clock=clock)
+        with pytest.raises(DeniedError) as refusal:
+            await mutate(request({"model": {"name": "m"}}), discovery=discovery)
+        return str(refusal.value), clock.monotonic()
+
+    text, seconds = virtual_time.run(wait())
+
+    assert "node labels: no answer in 6 s" in text
+    assert "DCGM exporters: no answer in 6 s" in text
+    assert seconds <= 6 < TIMEOUT_SECONDS
 
 
 @pytest.mark.parametrize(
