@@ -79,6 +79,10 @@ class BuiltinStrategy:
         self._rules.default(result)
         return self._with_zero_status(result)
 
+    def nulls_written(self, obj: Object) -> list[FieldError]:
+        """Return nothing: null means absent."""
+        return []
+
     def prepare_update(self, new: Object, old: Object, subresource: str) -> Object:
         """Prune and default, and keep what this subresource does not write.
 

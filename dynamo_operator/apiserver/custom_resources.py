@@ -105,6 +105,16 @@ class CustomResourceStrategy:
             new = _with(new, status=old.get("status"))
         return self._prepared(new)
 
+    def nulls_written(self, obj: Object) -> list[FieldError]:
+        """Return what refuses the nulls of an object as webhooks left it.
+
+        A client's are dropped when it is read. What a webhook patches is only defaulted.
+        """
+        kept: Object = prune(obj, self._root)
+        drop_nulls(kept, self._root, only_defaulted=True)
+        others = list(self._validator.validate(self._prepared(obj)))
+        return [error for error in self._validator.validate(kept) if error not in others]
+
     def validate_create(self, obj: Object) -> list[FieldError]:
         """Return what schema and rules refuse."""
         errors = [*self._validator.validate(obj), *embedded_errors(obj, self._root)]

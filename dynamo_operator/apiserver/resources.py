@@ -58,6 +58,9 @@ class Strategy(Protocol):
     def prepare_create(self, obj: Object) -> Object:
         """Prune and default; drop status where status is a subresource. Metadata stays."""
 
+    def nulls_written(self, obj: Object) -> list[FieldError]:
+        """Return what refuses the nulls of an object as webhooks left it."""
+
     def prepare_update(self, new: Object, old: Object, subresource: str) -> Object:
         """Prune and default, and keep from `old` what that (sub)resource may not write.
 

@@ -233,12 +233,20 @@ _EMPTY: Final = Schema({})
 """Of values about which nothing is told, and of which nothing is kept."""
 
 
-def drop_nulls(value: Any, schema: Schema | None, *, nullable_too: bool = False) -> None:
+def drop_nulls(
+    value: Any,
+    schema: Schema | None,
+    *,
+    nullable_too: bool = False,
+    only_defaulted: bool = False,
+) -> None:
     """Remove, in place, null properties and map values whose schema is not nullable.
 
     A default fills such a place afterwards. Nulls in lists stay: they are validation errors. With
-    `nullable_too` null means absent everywhere, as in built-in kinds.
+    `nullable_too` null means absent everywhere, as in built-in kinds. With `only_defaulted` nulls
+    stay where there is no default: they are validation errors, too.
     """
+    how = {"nullable_too": nullable_too, "only_defaulted": only_defaulted}
     if schema is None:
         return
     if isinstance(value, dict):
@@ -246,13 +254,16 @@ def drop_nulls(value: Any, schema: Schema | None, *, nullable_too: bool = False)
             child = schema.child(name)
             if child is None:
                 continue
-            if value[name] is None and (nullable_too or not child.nullable):
+            is_dropped = nullable_too or not child.nullable
+            if only_defaulted and child.default is None:
+                is_dropped = False
+            if value[name] is None and is_dropped:
                 del value[name]
             else:
-                drop_nulls(value[name], child, nullable_too=nullable_too)
+                drop_nulls(value[name], child, **how)
     elif isinstance(value, list):
         for item in value:
-            drop_nulls(item, schema.items, nullable_too=nullable_too)
+            drop_nulls(item, schema.items, **how)
 
 
 def apply_defaults(value: Any, schema: Schema | None) -> None:

@@ -130,6 +130,7 @@ class Writes:
         obj = resource.strategy.prepare_create(with_metadata(obj, **metadata))
         errors = [
             *validate_metadata(resource, obj["metadata"]),
+            *(resource.strategy.nulls_written(admitted) if admitted is not sent else ()),
             *resource.strategy.validate_create(obj),
         ]
         if errors:
@@ -179,6 +180,7 @@ class Writes:
         new = self._prepared(call, admitted, sent, old)
         errors = [
             *validate_metadata_update(new["metadata"], old["metadata"], resource),
+            *(resource.strategy.nulls_written(admitted) if admitted is not sent else ()),
             *resource.strategy.validate_update(new, old, call.info.subresource),
         ]
         if errors:

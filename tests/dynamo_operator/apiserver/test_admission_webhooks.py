@@ -78,6 +78,22 @@ async def test_a_creation_is_mutated_as_it_was_sent_and_validated_as_it_will_be_
         }
 
 
+async def test_a_null_of_a_client_is_dropped_and_one_of_a_webhook_is_refused(api, webhooks):
+    """As kube-apiserver 1.37 does: what webhooks patch is defaulted, but not read again."""
+    made = await api.create(WIDGETS, {**widget("a"), "spec": {"size": None}})
+    webhooks.scripts["/mutate"] = patch(add("/spec/size", None))
+    refused = await api.create(WIDGETS, widget("b"))
+    changed = await api.merge(f"{WIDGETS}/a", {"spec": {"replicas": 2}})
+
+    assert (made.status, made.body["spec"]) == (201, {})
+    for answer in (refused, changed):
+        assert answer.status == 422
+        assert (
+            'spec.size: Invalid value: "null": spec.size in body must be of type integer: "null"'
+            in answer.body["message"]
+        )
+
+
 async def test_a_name_is_generated_after_mutation(api, webhooks):
     made = await api.create(CONFIG_MAPS, {"metadata": {"generateName": "g-"}})
 
