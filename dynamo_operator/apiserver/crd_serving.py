@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -103,26 +103,46 @@ class CrdServing:
             self._world.registry.add(resource)
 
     def _converting(self, crd: Object, resources: Sequence[Resource]) -> Sequence[Resource]:
-        """Return the resources with the webhook that converts between them."""
-        if (crd["spec"].get("conversion") or {}).get("strategy") != "Webhook":
-            return resources
+        """Return the resources with what converts between them."""
         decoders = {resource.api_version: resource.strategy.decoded for resource in resources}
-        conversion = WebhookConversion(crd, self._webhooks, decoders)
-        return [
-            replace(
-                resource,
-                to_storage=partial(conversion.convert, api_version=resource.storage_api_version),
-                from_storage=partial(conversion.convert, api_version=resource.api_version),
-                prefetch=partial(conversion.prefetch, api_version=resource.api_version),
-            )
-            for resource in resources
-        ]
+        if (crd["spec"].get("conversion") or {}).get("strategy") == "Webhook":
+            conversion = WebhookConversion(crd, self._webhooks, decoders)
+            convert, prefetch = conversion.convert, conversion.prefetch
+            return [
+                replace(
+                    _converted_by(resource, convert),
+                    prefetch=partial(prefetch, api_version=resource.api_version),
+                )
+                for resource in resources
+            ]
+        if len(resources) == 1:
+            return resources
+        return [_converted_by(resource, partial(_relabelled, decoders)) for resource in resources]
 
     def _unserve(self, crd: Object) -> None:
         spec = self._served_specs.pop(crd["metadata"]["name"], crd["spec"])
         group, plural = spec["group"], spec["names"]["plural"]
         self._world.registry.remove(group, plural)
         self._end_watches((group, plural))
+
+
+def _converted_by(resource: Resource, convert: Callable[..., Object]) -> Resource:
+    return replace(
+        resource,
+        to_storage=partial(convert, api_version=resource.storage_api_version),
+        from_storage=partial(convert, api_version=resource.api_version),
+    )
+
+
+def _relabelled(
+    decoders: Mapping[str, Callable[[Object], Object]], obj: Object, api_version: str
+) -> Object:
+    """Return the object in another version, which keeps only what the schema of that one has."""
+    if obj["apiVersion"] == api_version:
+        return obj
+    relabelled = {**obj, "apiVersion": api_version}
+    decode = decoders.get(api_version)  # there is none for a version that is not served
+    return decode(relabelled) if decode is not None else relabelled
 
 
 def _is_established(crd: Object) -> bool:

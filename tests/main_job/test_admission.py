@@ -557,7 +557,7 @@ async def test_requests_through_other_versions_pass_untouched(operated: Operated
                 "apiVersion": old.api_version,
                 "kind": old.kind,
                 "metadata": {"name": version, "namespace": KEY.namespace},
-                "spec": spec,
+                "spec": {**spec, "modelRef": "Org/M-8B"},  # which the stored version has not
             }
             made = await eventually(partial(created, operated, body, old), timeout=PATIENCE_SECONDS)
             assert made["spec"] == spec

@@ -140,3 +140,17 @@ async def test_a_changed_definition_ends_the_watches_of_its_kind_and_no_others()
     assert await widgets.rest() == []
     assert (await crds.take(1))[0][0] == "MODIFIED"
     await crds.close()
+
+
+async def test_what_is_written_through_another_version_keeps_what_the_stored_one_has():
+    """As kube-apiserver does without a conversion webhook, too: each version has its schema."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    other = {"name": "v0", "served": True, "storage": False}
+    (stored,) = widget_crd()["spec"]["versions"]
+    api = await with_widgets(versions=[stored, {**other, "schema": {"openAPIV3Schema": anything}}])
+    body = {**widget("a"), "apiVersion": "lab.test/v0", "spec": {"size": 1, "color": "red"}}
+
+    made = await api.create(WIDGETS.replace("/v1/", "/v0/"), body)
+
+    assert made.body["apiVersion"] == "lab.test/v0"
+    assert made.body["spec"] == {"size": 1}
