@@ -19,7 +19,8 @@ async def test_a_definition_is_structural_and_served(cluster, name):
     assert conditions["Established"] == "True"
     assert conditions["NamesAccepted"] == "True"
     assert conditions.get("NonStructuralSchema", "False") == "False"
-    assert crd.status["storedVersions"] == ["v1beta2"]
+    (version,) = crd.spec["versions"]
+    assert crd.status["storedVersions"] == [version["name"]]
 
 
 @pytest.mark.parametrize("name", NAMES)
