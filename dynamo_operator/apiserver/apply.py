@@ -22,6 +22,7 @@ from dynamo_operator.apiserver.schema import Schema
 from dynamo_operator.apiserver.status import StatusError, apply_conflict, bad_request
 from dynamo_operator.apiserver.value_checks import same
 
+_BEFORE_FIRST_APPLY: Final = "before-first-apply"
 _UNOWNED: Final = frozenset(
     {("f:apiVersion",), ("f:kind",), ("f:metadata",)}
     | {
@@ -62,7 +63,7 @@ class Writer:
         if path in _UNOWNED or path[:2] == ("f:metadata", "f:managedFields"):
             return False
         if self.subresource == "status":
-            return path[0] == "f:status"
+            return path[0] in ("f:status", "f:metadata")
         return not (self.has_status and path[0] == "f:status" and not self.subresource)
 
 
@@ -111,6 +112,8 @@ def record_update(
         managed: Managed = {}
     else:
         managed = managed_fields.read(new) or managed_fields.read(live)
+    if live is not None and not managed and not managed_fields.is_reset(new):
+        return managed_fields.write(new, {})  # nobody is noted once nobody was
     before = filled(_without_managed(dict(live or _nothing(new))), zero)
     after = filled(_without_managed(dict(new)), zero)
     difference = field_sets.compare(before, after, schema)
@@ -138,6 +141,8 @@ def _apply(
 ) -> dict[str, Any]:
     managed = managed_fields.read(live)
     base = _without_managed(live)
+    if not managed and live.get("metadata", {}).get("uid"):
+        managed = _before_first_apply(base, schema, writer)
     mentioned = field_sets.field_set(config, schema)
     fields = _owned(mentioned, writer)
     entry = ManagedEntry(
@@ -161,6 +166,22 @@ def _apply(
     else:
         entry = replace(entry, time=managed_fields.timestamp(writer.now))
     return managed_fields.write(merged, {**others, entry.id: entry})
+
+
+def _before_first_apply(
+    base: Mapping[str, Any], schema: Schema | None, writer: Writer
+) -> Managed:
+    """Return who manages what was there before anybody was noted."""
+    fields = _owned(field_sets.compare(_nothing(base), base, schema).added, writer)
+    entry = ManagedEntry(
+        _BEFORE_FIRST_APPLY,
+        "Update",
+        base["apiVersion"],
+        fields,
+        time=managed_fields.timestamp(writer.now),
+        subresource=writer.subresource,
+    )
+    return {entry.id: entry}
 
 
 def _prune(merged: Any, schema: Schema | None, last: FieldSet, kept: FieldSet) -> Any:

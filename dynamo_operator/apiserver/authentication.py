@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from collections.abc import Callable, Mapping
 
 from dynamo_operator.apiserver import status
@@ -63,6 +65,13 @@ def impersonated(
     """
     name = request.headers.get("impersonate-user", "")
     if not name:
+        groups = request.headers.get("impersonate-group", "")
+        if groups:
+            shown = ", ".join(json.dumps(group) for group in groups.split(","))
+            raise status.bad_request(
+                f'requested &user.DefaultInfo{{Name:"", UID:"", Groups:[]string{{{shown}}}, '
+                "Extra:map[string][]string(nil)} without impersonating a user name"
+            )
         return user
     groups = [g.strip() for g in request.headers.get("impersonate-group", "").split(",") if g]
     wanted = [_impersonate("users", name), *(_impersonate("groups", group) for group in groups)]

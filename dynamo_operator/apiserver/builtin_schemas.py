@@ -11,12 +11,11 @@ from dynamo_operator.apiserver.kinds import (
     admission,
     apps,
     batch,
-    columns,
     core,
+    plain,
     services,
     system,
 )
-from dynamo_operator.apiserver.kinds.openapi import ANYTHING, CONDITIONS, LABEL_SELECTOR, record
 from dynamo_operator.apiserver.kinds.rules import KindRules
 from dynamo_operator.apiserver.schema import Schema
 
@@ -28,37 +27,15 @@ _RULES: Final[Mapping[tuple[str, str], KindRules]] = {
     **access.KINDS,
     **system.KINDS,
     **admission.KINDS,
+    **plain.KINDS,
 }
 
-_FREE_FORM: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {"status": {**record(conditions=CONDITIONS), **ANYTHING}},
-    **ANYTHING,
-}
-_UNKNOWN: Final = KindRules(schema=_FREE_FORM, has_status=True, has_generation=True)
+_UNKNOWN: Final = KindRules(schema=plain.FREE_FORM, has_status=True, has_generation=True)
 """A kind of which only metadata, spec and status are known."""
-_FREE: Final[Mapping[tuple[str, str], KindRules]] = {
-    ("", "ResourceQuota"): KindRules(
-        schema=_FREE_FORM, has_status=True, columns=columns.RESOURCE_QUOTA
-    ),
-    ("", "LimitRange"): KindRules(schema=_FREE_FORM),
-    ("networking.k8s.io", "NetworkPolicy"): KindRules(
-        schema={
-            "type": "object",
-            "properties": {"spec": {**record(podSelector=LABEL_SELECTOR), **ANYTHING}},
-            **ANYTHING,
-        },
-        has_generation=True,
-    ),
-    ("scheduling.k8s.io", "PriorityClass"): KindRules(schema=_FREE_FORM, has_generation=True),
-    ("storage.k8s.io", "StorageClass"): KindRules(schema=_FREE_FORM),
-}
-"""Likewise, of which it is known that they have less."""
-
 
 def kind_rules(group: str, kind: str) -> KindRules:
     """Return what is particular to a built-in kind."""
-    return _RULES.get((group, kind)) or _FREE.get((group, kind), _UNKNOWN)
+    return _RULES.get((group, kind), _UNKNOWN)
 
 
 @cache

@@ -77,7 +77,7 @@ class BuiltinStrategy:
         self._rules.default(result)
         self._rules.created(result)
         self._rules.default(result)
-        return self._with_zero_status(result)
+        return self._with_zero_values(result)
 
     def nulls_written(self, obj: Object) -> list[FieldError]:
         """Return nothing: null means absent."""
@@ -96,13 +96,13 @@ class BuiltinStrategy:
             kept = {k: v for k, v in old.items() if k not in ("metadata", "status")}
             kept |= {"metadata": result["metadata"], "status": result.get("status") or {}}
             written: Object = prune(kept, self._root)
-            return self._with_zero_status(written)
+            return self._with_zero_values(written)
         if self._rules.has_status:
             result["status"] = prune(old.get("status") or {}, self._root.child("status"))
         if not subresource:
             self._rules.carry(result, old)
         self._rules.default(result)
-        return result
+        return self._with_zero_values(result)
 
     def validate_create(self, obj: Object) -> list[FieldError]:
         """Return what is wrong with a new object."""
@@ -137,9 +137,8 @@ class BuiltinStrategy:
             not same(_at(new, field), _at(old, field)) for field in self._rules.generation_fields
         )
 
-    def _with_zero_status(self, obj: Object) -> Object:
-        zero = self.zero_value.get("status")
-        return {**obj, "status": filled(obj.get("status") or {}, zero)} if zero else obj
+    def _with_zero_values(self, obj: Object) -> Object:
+        return filled(obj, self.zero_value)  # type: ignore[no-any-return]
 
     def _decoded(self, obj: Object) -> Object:
         result: Object = prune(obj, self._root)

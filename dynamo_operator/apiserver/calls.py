@@ -23,6 +23,14 @@ MAX_BODY_BYTES = 3 * 1024 * 1024
 _NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
+_OPTIONS = {
+    "create": "CreateOptions",
+    "patch": "PatchOptions",
+    "delete": "DeleteOptions",
+    "deletecollection": "DeleteOptions",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """What handlers act on. Time and randomness come from here only."""
@@ -90,9 +98,7 @@ class Call:
         values = self.query.texts("dryRun")
         for value in values:
             if value != "All":
-                kind = {"create": "CreateOptions", "patch": "PatchOptions"}.get(
-                    self.info.verb, "UpdateOptions"
-                )
+                kind = _OPTIONS.get(self.info.verb, "UpdateOptions")
                 error = status.FieldError(
                     "dryRun",
                     status.FieldErrorKind.NOT_SUPPORTED,
@@ -125,6 +131,39 @@ class Call:
             )
         return value
 
+    def object_body(self) -> Object:
+        """Decode the body as an object of the resource's kind.
+
+        Raises:
+            StatusError: 400, 413 or 415.
+        """
+        try:
+            value = self.parse_body()
+        except status.StatusError as error:
+            if error.code != 400 or "parse error" not in error.message:
+                raise
+            raise self.unrecognized(error.message) from None
+        if value is None and not self.resource.custom:
+            return {}
+        if not isinstance(value, dict):
+            raise self.unrecognized(
+                "couldn't get version/kind; json parse error: the body is not an object"
+            )
+        return value
+
+    def unrecognized(self, detail: str) -> status.StatusError:
+        """Return the 400 for a body of no kind."""
+        kind = self.resource.kind
+        return status.bad_request(
+            f"the object provided is unrecognized (must be of type {kind}): {detail}"
+        )
+
+    def undecodable(self, kind: str, version: str, detail: str) -> status.StatusError:
+        """Return the 400 for a body of a kind that is not, or is not quite, the resource's."""
+        return status.bad_request(
+            f'{kind} in version "{version}" cannot be handled as a {self.resource.kind}: {detail}'
+        )
+
     def parse_body(self) -> Any:
         """Decode the body, which is JSON or YAML by its Content-Type.
 
@@ -139,7 +178,9 @@ class Call:
         if media_type.endswith("yaml"):
             return parse_yaml(self.request.body, self.duplicate_field)
         if not media_type.endswith("json"):
-            raise status.unsupported_media_type((JSON_TYPE, "application/yaml"))
+            raise status.unsupported_media_type(
+                (JSON_TYPE, "application/yaml", protobuf_bodies.MEDIA_TYPE)
+            )
         return parse_json(self.request.body, self.duplicate_field)
 
     @property
@@ -159,7 +200,7 @@ class Call:
             error = status.FieldError(
                 "fieldValidation",
                 status.FieldErrorKind.NOT_SUPPORTED,
-                'supported values: "Ignore", "Strict", "Warn"',
+                'supported values: "", "Ignore", "Strict", "Warn"',
                 value,
             )
             raise status.invalid("meta.k8s.io", "CreateOptions", "", [error])

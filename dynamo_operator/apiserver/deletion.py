@@ -27,9 +27,23 @@ CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 DeletionCheck = Callable[[AdmissionRequest], None]
 """Raises StatusError for what may not be deleted."""
 
-_POLICIES = ("Background", "Foreground", "Orphan")
+_POLICIES = ("Foreground", "Background", "Orphan")
 _PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 _ORPHANING_BY_DEFAULT = frozenset({("batch", "Job"), ("", "ReplicationController")})
+_ANSWERED_WHOLE = frozenset(
+    ("", kind)
+    for kind in (
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Pod",
+        "PodTemplate",
+        "ResourceQuota",
+        "Service",
+        "ServiceAccount",
+    )
+)
+_ANSWERED_WHOLE |= {("storage.k8s.io", "StorageClass")}
+"""Kinds of which a deletion answers the object and not a Status."""
 _WITHOUT_DEPENDENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
 
 
@@ -69,12 +83,12 @@ def delete(call: Call, admission: Sequence[DeletionCheck] = ()) -> Response:
         raise status.forbidden("", "namespaces", stored.name, "this namespace may not be deleted")
     _admit(call, stored, admission)
     _warn_orphans(call, options)
-    remaining = delete_stored(call, stored, options)
+    remaining, removed = _delete(call, stored, options)
     if remaining is not None:
         code = 202 if options.orphan_dependents is False else 200
         return after_commit(lambda: call.answer(code, encoder(call).object(remaining)))
-    if _is_kind(call.resource, "", "Pod"):
-        return call.answer(200, encoder(call).object(stored))
+    if removed is not None and (call.resource.group, call.resource.kind) in _ANSWERED_WHOLE:
+        return call.answer(200, encoder(call).object(removed))
     details = {
         "name": stored.name,
         "group": call.resource.group,
@@ -89,6 +103,7 @@ def delete_collection(call: Call, admission: Sequence[DeletionCheck] = ()) -> Re
     """Answer the deletion of all objects that the selectors match; arguments are `delete`'s."""
     options = delete_options(call)
     selects = selection(call)
+    call.query.integer("limit")
     items = call.world.storage.objects(call.resource.storage_key, call.namespace)
     if call.resource.prefetch is not None:
         call.resource.prefetch([item.value for item in items])
@@ -114,17 +129,22 @@ def _admit(call: Call, stored: StoredObject, admission: Sequence[DeletionCheck])
 
 def delete_stored(call: Call, stored: StoredObject, options: DeleteOptions) -> StoredObject | None:
     """Delete as far as grace period and finalizers allow; return what remains, or None."""
+    return _delete(call, stored, options)[0]
+
+
+def _delete(
+    call: Call, stored: StoredObject, options: DeleteOptions
+) -> tuple[StoredObject | None, StoredObject | None]:
+    """Delete, and return what remains, or what was removed as it was last."""
     storage, key = call.world.storage, call.resource.storage_key
     plan = plan_deletion(call.resource, stored.value, options, call.world.now())
     changed = plan.obj != stored.value
+    planned = StoredObject(plan.obj, stored.resource_version)
     if call.dry_run:
-        return None if plan.removes else StoredObject(plan.obj, stored.resource_version)
+        return (None, planned) if plan.removes else (planned, None)
     if changed:
         stored = storage.put(key, plan.obj)
-    if plan.removes:
-        storage.remove(key, stored.value)
-        return None
-    return stored
+    return (None, storage.remove(key, stored.value)) if plan.removes else (stored, None)
 
 
 @dataclass(frozen=True, slots=True)

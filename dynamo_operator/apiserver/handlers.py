@@ -68,8 +68,12 @@ class Handlers:
         resource, info = call.resource, call.info
         if info.subresource:
             return self._subresource_handler(call)
-        if info.verb not in resource.verbs:
-            raise status.method_not_allowed(resource.group, resource.plural, info.verb)
+        if info.verb not in resource.verbs or call.request.method == "HEAD":
+            raise _not_allowed(call)
+        if not info.name and info.verb in ("update", "patch"):
+            if resource.custom:
+                raise status.bad_request("name must be provided")
+            raise _not_allowed(call)
         match info.verb:
             case "get":
                 return reads.get
@@ -90,7 +94,7 @@ class Handlers:
     def _create_handler(self, call: Call) -> Handler:
         resource = call.resource
         if call.info.name:
-            raise status.method_not_allowed(resource.group, resource.plural, "")
+            raise _not_allowed(call)
         if self._reviews.answers(resource.kind) and not resource.custom:
             return self._reviews.create
         if (resource.group, resource.plural) == ("", "bindings"):
@@ -125,7 +129,7 @@ class Handlers:
                 )
             case "finalize", "update":
                 return subresources.finalize_namespace
-        raise status.method_not_allowed(resource.group, where, info.verb)
+        raise _not_allowed(call)
 
     def _watch(self, call: Call) -> Response:
         stream = reads.watch(call, self._watch_ended)
@@ -134,6 +138,14 @@ class Handlers:
 
     def _watch_ended(self, stream: WatchStream) -> None:
         self._watches.pop(id(stream), None)
+
+
+def _not_allowed(call: Call) -> status.StatusError:
+    """Return the 405; of built-in resources it is the router's, which names nothing."""
+    resource = call.resource
+    if resource.custom:
+        return status.method_not_allowed(resource.group, resource.plural, call.info.verb)
+    return status.method_not_allowed("", "", "")
 
 
 def _not_implemented(call: Call, where: str) -> status.StatusError:

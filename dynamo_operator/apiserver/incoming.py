@@ -6,6 +6,7 @@ from typing import Any
 
 from dynamo_operator.apiserver import status
 from dynamo_operator.apiserver.calls import Call
+from dynamo_operator.apiserver.formats import parse_date_time
 from dynamo_operator.apiserver.messages import to_json
 from dynamo_operator.apiserver.object_metadata import decode_metadata, validate_metadata
 from dynamo_operator.apiserver.resources import Object
@@ -30,19 +31,33 @@ def decode(call: Call, obj: Object, *, patched: bool = False) -> Object:
     if not resource.custom and not patched:
         obj = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
     if not obj.get("kind"):
-        raise status.bad_request("Object 'Kind' is missing in the body of the request")
+        raise call.unrecognized("Object 'Kind' is missing in the body of the request")
     api_version = obj.get("apiVersion") or ""
+    identity = (api_version, obj["kind"])
+    if not resource.custom and identity != (resource.api_version, resource.kind):
+        kind, version = str(obj["kind"]), str(api_version).rpartition("/")[2]
+        if str(api_version).count("/") > 1:
+            raise call.unrecognized(f"unexpected GroupVersion string: {api_version}")
+        raise call.undecodable(kind, version, "it is of another kind or version")
     if api_version != resource.api_version:
         raise status.bad_request(
             f"the API version in the data ({api_version}) does not match the expected API version "
             f"({resource.api_version})"
         )
     if obj["kind"] != resource.kind:
-        raise status.bad_request(
-            f"the object provided is unrecognized (must be of type {resource.kind}): the kind in "
-            f"the data is {obj['kind']}"
-        )
-    decoded, unknown = decode_metadata(obj)
+        error = FieldError("kind", FieldErrorKind.INVALID, f"must be {resource.kind}", obj["kind"])
+        metadata = obj.get("metadata")
+        name = str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
+        raise status.invalid(resource.group, str(obj["kind"]), name, [error])
+    try:
+        decoded, unknown = decode_metadata(obj)
+    except status.StatusError as error:
+        raise call.undecodable(resource.kind, resource.version, error.message) from None
+    for field in ("creationTimestamp", "deletionTimestamp"):
+        moment = decoded["metadata"].get(field)
+        if moment and not _is_moment(moment):
+            detail = f'parsing time "{moment}" as "2006-01-02T15:04:05Z07:00"'
+            raise call.undecodable(resource.kind, resource.version, detail)
     if call.field_validation != "Ignore":
         paths = dict.fromkeys([*unknown, *resource.strategy.unknown_fields(obj)])
         if paths:
@@ -63,6 +78,14 @@ def _report_unknown(call: Call, paths: list[str], patched: Object | None) -> Non
         call.strict_problem(f'unknown field "{path}"')
 
 
+def _is_moment(text: str) -> bool:
+    try:
+        parse_date_time(text)
+    except ValueError:
+        return False
+    return True
+
+
 def placed(call: Call, obj: Object) -> Object:
     """Return the object within the namespace of the path.
 
@@ -80,17 +103,21 @@ def placed(call: Call, obj: Object) -> Object:
 
 
 def check_name(call: Call, obj: Object) -> None:
-    """Require the object to have the name of the path; an absent one is taken from there.
+    """Require the object to have the name of the path.
 
     Raises:
         StatusError: 400.
     """
     name = obj["metadata"].get("name", "")
-    if name and name != call.info.name:
+    if not name:
+        raise status.bad_request(
+            f"the name of the object ({call.info.name} based on URL) was undeterminable: name must "
+            "be provided"
+        )
+    if name != call.info.name:
         raise status.bad_request(
             f"the name of the object ({name}) does not match the name on the URL ({call.info.name})"
         )
-    obj["metadata"]["name"] = call.info.name
 
 
 def check_uid_precondition(call: Call, new: Object, old: Object) -> None:
@@ -129,7 +156,10 @@ def check_version(call: Call, new: Object, old: Object, *, requires_version: boo
                 "must be specified for an update",
                 0,
             )
-            raise status.invalid(resource.group, resource.kind, name, [error])
+            raise status.invalid(resource.group, resource.plural, name, [error])
+    elif not version.isdigit():
+        detail = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise status.StatusError(500, "", detail)
     elif version != old["metadata"]["resourceVersion"]:
         raise status.stale_object(resource.group, resource.plural, name)
 

@@ -15,6 +15,7 @@ _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _DNS1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _MAX_ANNOTATION_BYTES = 256 * 1024
 
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
@@ -173,7 +174,7 @@ def qualified_name(name: str) -> list[str]:
 
 def dns_subdomain(name: str) -> list[str]:
     """Return what keeps a name from being a DNS subdomain."""
-    problems = ["must be no more than 253 bytes"] if len(name) > 253 else []
+    problems = ["must be no more than 253 characters"] if len(name) > 253 else []
     if not re.fullmatch(_SUBDOMAIN, name):
         problems.append(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
@@ -185,8 +186,10 @@ def dns_subdomain(name: str) -> list[str]:
 
 def dns_label(name: str) -> list[str]:
     """Return what keeps a name from being a DNS label."""
-    problems = ["must be no more than 63 bytes"] if len(name) > 63 else []
+    problems = ["must be no more than 63 characters"] if len(name) > 63 else []
     if not re.fullmatch(_LABEL, name):
+        if re.fullmatch(_SUBDOMAIN, name):
+            return [*problems, "must not contain dots"]
         problems.append(
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or "
             "'-', and must start and end with an alphanumeric character (e.g. 'my-name',  or "
@@ -218,10 +221,8 @@ def name_rule(resource: Resource) -> Callable[[str], list[str]]:
     """Return how names of a kind are validated."""
     if resource.group == "rbac.authorization.k8s.io":
         return path_segment
-    if not resource.custom and resource.kind == "Namespace":
+    if not resource.custom and resource.kind in {"Namespace", "Service"}:
         return dns_label
-    if not resource.custom and resource.kind == "Service":
-        return dns1035_label
     return dns_subdomain
 
 
@@ -240,8 +241,20 @@ def _validate_rest(metadata: Mapping[str, Any]) -> list[FieldError]:
             )
         )
     errors += _validate_owners(metadata.get("ownerReferences", ()))
-    for finalizer in metadata.get("finalizers", ()):
-        errors += _invalid("metadata.finalizers", finalizer, qualified_name(finalizer))
+    return errors + _validate_finalizers(list(metadata.get("finalizers", ())))
+
+
+def _validate_finalizers(finalizers: list[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, finalizer in enumerate(finalizers):
+        problems = qualified_name(finalizer)
+        errors += _invalid("metadata.finalizers", finalizer, problems)
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            errors += _invalid(f"metadata.finalizers[{index}]", finalizer, [detail])
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        detail = "finalizer orphan and foregroundDeletion cannot be both set"
+        errors += _invalid("metadata.finalizers", finalizers, [detail])
     return errors
 
 
@@ -253,20 +266,18 @@ def _validate_owners(owners: Any) -> list[FieldError]:
         version = owner.get("apiVersion", "")
         if not version:
             errors.append(
-                FieldError(
-                    f"{path}.apiVersion",
-                    FieldErrorKind.INVALID,
-                    "version must not be empty",
-                    version,
-                )
+                FieldError(f"{path}.apiVersion", FieldErrorKind.REQUIRED, "must not be empty")
             )
+        if version.count("/") > 1:
+            detail = "must be <group>/<version> or <version>"
+            errors += _invalid(f"{path}.apiVersion", version, [detail])
         errors += [
-            FieldError(f"{path}.{field}", FieldErrorKind.INVALID, "must not be empty", "")
+            FieldError(f"{path}.{field}", FieldErrorKind.REQUIRED, "must not be empty")
             for field in ("kind", "name", "uid")
             if not owner.get(field)
         ]
         if version == "v1" and owner.get("kind") == "Event":
-            errors += _invalid(path, "Event", ["/v1, Kind=Event is disallowed from being an owner"])
+            errors += _invalid(path, dict(owner), ["/v1, Kind=Event is disallowed from being an owner"])
         if owner.get("controller"):
             controllers.append(owner.get("name", ""))
     if len(controllers) > 1:

@@ -84,15 +84,15 @@ def _checked(operations: Any) -> list[Mapping[str, Any]]:
         message = f"The allowed maximum operations in a JSON patch is exceeded: {detail}"
         raise StatusError(413, "RequestEntityTooLarge", message)
     for position, operation in enumerate(operations):
+        if not isinstance(operation, dict):
+            raise bad_request(f"error decoding patch: operation {position} is not an object")
         problem = _malformed(operation)
         if problem:
-            raise bad_request(f"error decoding patch: operation {position}: {problem}")
+            raise patch_rejected(f"operation {position}: {problem}")
     return operations
 
 
-def _malformed(operation: Any) -> str:
-    if not isinstance(operation, dict):
-        return "an operation is an object"
+def _malformed(operation: Mapping[str, Any]) -> str:
     kind = operation.get("op")
     if not isinstance(kind, str) or kind not in _OPERATIONS:
         return f"op is {json.dumps(kind)}, one of {', '.join(sorted(_OPERATIONS))} is expected"
@@ -100,19 +100,17 @@ def _malformed(operation: Any) -> str:
         pointer = operation.get(name)
         if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
             return f"{kind} needs {name}, a JSON pointer, not {json.dumps(pointer)}"
-    if kind in _NEEDS_VALUE and "value" not in operation:
-        return f"{kind} needs a value"
     return ""
 
 
 def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
     kind, path = operation["op"], operation["path"]
     if kind == "test":
-        if _canonical(_get(document, path, kind)) != _canonical(operation["value"]):
+        if _canonical(_get(document, path, kind)) != _canonical(operation.get("value")):
             raise patch_rejected(f"testing value {path} failed: test failed")
         return document
     if kind in ("add", "replace"):
-        return _put(document, path, copy.deepcopy(operation["value"]), kind)
+        return _put(document, path, copy.deepcopy(operation.get("value")), kind)
     if kind == "remove":
         return _remove(document, path, kind)
     source = operation["from"]

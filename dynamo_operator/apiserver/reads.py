@@ -160,7 +160,8 @@ class _Page:
 
 def _page(call: Call) -> _Page:
     storage, resource = call.world.storage, call.resource
-    limit = call.query.integer("limit") or 0
+    limit = max(call.query.integer("limit") or 0, 0)
+    call.query.integer("timeoutSeconds")
     if call.query.text("resourceVersion") == "0" and not call.query.text("continue"):
         limit = 0  # "any version will do" is answered from a cache, whole
     version, start = _list_start(call, limit)
@@ -169,21 +170,29 @@ def _page(call: Call) -> _Page:
     except CompactedError:
         raise _expired_list(call, start) from None
     if start:
-        items = [item for item in items if item.key > start]
+        first = f"{call.namespace}/{start.lstrip('/')}" if call.namespace else start
+        items = [item for item in items if item.key >= first]
     if resource.prefetch is not None:
         resource.prefetch([item.value for item in items])
     selects = selection(call)
     selected = [item for item in items if selects(item)]
-    if not limit or len(selected) <= limit:
-        return _Page(selected, version, "", None)
-    page = selected[:limit]
+    page = selected[:limit] if limit else selected
+    if not limit or len(selected) < limit or page[-1] is items[-1]:
+        return _Page(page, version, "", None)
     filtered = call.query.text("labelSelector") or call.query.text("fieldSelector")
     return _Page(
         page,
         version,
-        _encode_token(version, page[-1].key),
+        _encode_token(version, _after(call, page[-1])),
         None if filtered else len(selected) - limit,
     )
+
+
+def _after(call: Call, last: StoredObject) -> str:
+    """Return the first key after an object's, below the path of the list, as etcd has it."""
+    if not call.resource.namespaced:
+        return f"{last.name}\0"
+    return f"/{last.name}\0" if call.namespace else f"{last.key}\0"
 
 
 def _list_start(call: Call, limit: int) -> tuple[int, str]:
@@ -220,9 +229,16 @@ def _encode_token(version: int, start: str) -> str:
 def _decode_token(token: str) -> tuple[int, str]:
     try:
         fields = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-        return int(fields["rv"]), str(fields["start"])
+        version, start = int(fields["rv"]), str(fields["start"])
     except (ValueError, KeyError, TypeError) as error:
-        raise status.bad_request(f"continue key is not valid: {error}") from None
+        raise _no_token(str(error)) from None
+    if not start:
+        raise _no_token("encoded start key empty (version meta.k8s.io/v1)")
+    return version, start
+
+
+def _no_token(problem: str) -> status.StatusError:
+    return status.bad_request(f"invalid continue token: continue key is not valid: {problem}")
 
 
 def _version(call: Call) -> int | None:
@@ -230,12 +246,16 @@ def _version(call: Call) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdigit():
-        error = FieldError(
-            "resourceVersion", FieldErrorKind.INVALID, f'strconv.ParseUint: parsing "{text}": '
-            "invalid syntax", text,
-        )  # fmt: skip
-        raise status.invalid("meta.k8s.io", "ListOptions", "", [error])
+        raise _no_version(text, "invalid syntax")
+    if int(text) >= 2**64:
+        raise _no_version(text, "value out of range")
     return int(text)
+
+
+def _no_version(text: str, problem: str) -> status.StatusError:
+    detail = f'strconv.ParseUint: parsing "{text}": {problem}'
+    error = FieldError("resourceVersion", FieldErrorKind.INVALID, detail, text)
+    return status.bad_request(f"invalid resource version: {error}")
 
 
 def _check_reachable(call: Call, version: int | None) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from dynamo_operator.apiserver import status
+from dynamo_operator.apiserver.object_metadata import qualified_name, validate_labels
 
 _TOKEN = re.compile(r"\s*(==|!=|=|!|,|\(|\)|>|<|[^\s=!,()<>]+)")
 
@@ -85,12 +87,13 @@ def parse_field_selector(text: str) -> Selector:
         ):
             path, found, value = term.partition(symbol)
             if found:
+                if re.search(r"(?<!\\)(\\\\)*\\$", value):
+                    raise status.bad_request("invalid field selector: invalid escape sequence: \\")
                 requirements.append(Requirement(path, operator, frozenset({_unescape(value)})))
                 break
         else:
             raise status.bad_request(
-                f"unable to parse field selector \"{text}\": invalid selector: '{term}'; "
-                f"can't understand '{term}'"
+                f"invalid selector: '{term}'; can't understand '{term}'"
             )
     return tuple(requirements)
 
@@ -114,12 +117,22 @@ class _LabelParser:
         if not self._tokens:
             return ()
         while True:
-            requirements.append(self._requirement())
+            requirements.append(self._checked(self._requirement()))
             token = self._next()
             if token is None:
                 return tuple(requirements)
             if token != ",":
-                raise self._error(f"found '{token}', expected: ',' or 'end of string'")
+                raise status.bad_request(f"found '{token}', expected: ',' or 'end of string'")
+            if self._peek() is None:
+                raise status.bad_request("found '', expected: identifier after ','")
+
+    def _checked(self, requirement: Requirement) -> Requirement:
+        for problem in qualified_name(requirement.key):
+            raise self._error(f"<nil>: Invalid value: {json.dumps(requirement.key)}: {problem}")
+        for value in sorted(requirement.values):
+            for error in validate_labels({"a": value}, f"values[0][{requirement.key}]"):
+                raise self._error(str(error))
+        return requirement
 
     def _requirement(self) -> Requirement:
         token = self._next()
@@ -185,7 +198,7 @@ class _LabelParser:
         token = self._word("number")
         if not re.fullmatch(r"-?\d+", token):
             raise self._error(
-                f'values[0][{key}]: Invalid value: "{token}": '
+                f'values[0]: Invalid value: "{token}": '
                 "for 'Gt', 'Lt' operators, the value must be an integer"
             )
         return token

@@ -117,8 +117,9 @@ class StatusError(Exception):
             "metadata": self.metadata,
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
         }
+        if self.reason:
+            status["reason"] = self.reason
         if self.details or self._shows_details:
             status["details"] = self.details
         return {**status, "code": self.code}
@@ -251,7 +252,7 @@ def too_large_resource_version(wanted: int, current: int) -> StatusError:
     return StatusError(
         504,
         "Timeout",
-        f"Too large resource version: {wanted}, current: {current}",
+        f"Timeout: Too large resource version: {wanted}, current: {current}",
         details={
             "causes": [
                 {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}

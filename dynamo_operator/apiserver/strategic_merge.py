@@ -79,7 +79,9 @@ def _edit_lists(merged: dict[str, Any], patch: Mapping[str, Any], schema: Schema
             name = directive.removeprefix(_ORDER)
             child = schema.child(name) if schema else None
             if name in merged and name not in patch and child is not None:
-                merged[name] = _ordered(merged[name], value, child.merge_key)
+                merged[name] = _ordered(
+                    merged[name], value, child.merge_key, merged[name]
+                )
         elif directive.startswith("$") and directive not in (_PATCH, _RETAIN):
             raise _unknown_directive(directive)
 
@@ -90,7 +92,7 @@ def _merge_list(
     key = schema.merge_key
     if not key:
         merged = [*target, *(item for item in patch if item not in target)]
-        return _ordered(merged, order if order is not None else patch, key)
+        return _ordered(merged, order if order is not None else patch, key, target)
     plain = [item for item in patch if not (isinstance(item, dict) and _PATCH in item)]
     if any(isinstance(item, dict) and item.get(_PATCH) == "replace" for item in patch):
         return copy.deepcopy(plain)
@@ -105,19 +107,32 @@ def _merge_list(
             items[identity] = _merge_map(items.get(identity), content, schema.items)
         else:
             raise _unknown_directive(directive)
-    return _ordered(list(items.values()), order if order is not None else plain, key)
+    return _ordered(list(items.values()), order if order is not None else plain, key, target)
 
 
-def _ordered(items: Sequence[Any], order: Sequence[Any], key: str) -> list[Any]:
-    """Items named in `order` in that order, the others where they stood among them."""
-    wanted = [_identity(one, key) for one in order]
-    rank = {identity: position for position, identity in reversed(list(enumerate(wanted)))}
-    named = sorted(
-        (item for item in items if _identity(item, key) in rank),
-        key=lambda item: rank[_identity(item, key)],
-    )
-    queue = iter(named)
-    return [next(queue) if _identity(item, key) in rank else item for item in items]
+def _ordered(
+    items: Sequence[Any], order: Sequence[Any], key: str, live: Sequence[Any]
+) -> list[Any]:
+    """Items that `order` names in its order, among the others as they stood in the live list.
+
+    One that the live list did not have comes as soon as it is its turn, before the others.
+    """
+    wanted = _ranks(order, key)
+    stood = _ranks(live, key)
+    named = [item for item in items if _identity(item, key) in wanted]
+    named.sort(key=lambda item: wanted[_identity(item, key)])
+    others = [item for item in items if _identity(item, key) not in wanted]
+    result: list[Any] = []
+    for item in named:
+        place = stood.get(_identity(item, key), -1)
+        while others and stood.get(_identity(others[0], key), -1) <= place:
+            result.append(others.pop(0))
+        result.append(item)
+    return [*result, *others]
+
+
+def _ranks(items: Sequence[Any], key: str) -> dict[Any, int]:
+    return {_identity(one, key): rank for rank, one in reversed(list(enumerate(items)))}
 
 
 def _identity(item: Any, key: str) -> Any:
@@ -126,7 +141,11 @@ def _identity(item: Any, key: str) -> Any:
 
 def _key_of(item: Any, key: str) -> Any:
     if not isinstance(item, dict) or key not in item:
-        raise StatusError(422, "Invalid", f"map: {item} does not contain declared merge key: {key}")
+        shown = " ".join(f"{name}:{value}" for name, value in sorted(item.items())) if isinstance(
+            item, dict
+        ) else item
+        detail = f"map: map[{shown}] does not contain declared merge key: {key}"
+        raise StatusError(500, "", detail)
     identity = item[key]
     if isinstance(identity, (dict, list)):
         raise StatusError(422, "Invalid", f"map: the merge key {key} of {item} is no scalar")

@@ -22,7 +22,7 @@ from dynamo_operator.apiserver.incoming import (
     placed,
     with_metadata,
 )
-from dynamo_operator.apiserver.messages import Response
+from dynamo_operator.apiserver.messages import Response, to_json
 from dynamo_operator.apiserver.object_metadata import validate_metadata, validate_metadata_update
 from dynamo_operator.apiserver.reads import encoder
 from dynamo_operator.apiserver.remote import after_commit
@@ -74,12 +74,12 @@ class Writes:
 
     def create(self, call: Call) -> Response:
         """Answer a POST to a collection."""
-        obj = decode(call, call.body())
+        obj = decode(call, call.object_body())
         return respond(call, self.create_object(call, obj))
 
     def update(self, call: Call) -> Response:
         """Answer a PUT."""
-        body = decode(call, call.body())
+        body = decode(call, call.object_body())
         check_name(call, body)
 
         def take_body(old: Object) -> Object:
@@ -100,7 +100,15 @@ class Writes:
         transform = self._patch_transform(call)
 
         def patched(old: Object) -> Object:
-            new = decode(call, transform(old), patched=True)
+            changed = transform(old)
+            try:
+                new = decode(call, changed, patched=True)
+            except status.StatusError as error:
+                if error.code != 400:
+                    raise
+                shown = to_json(changed).decode()
+                problem = FieldError("patch", FieldErrorKind.INVALID, error.message, shown)
+                raise status.invalid("", "", "", [problem]) from None
             check_name(call, new)
             return new
 
@@ -127,6 +135,8 @@ class Writes:
         obj = named(call, admitted)
         call.object_name = name = obj["metadata"].get("name", "")
         metadata = _new_metadata(call, obj["metadata"].get("managedFields"))
+        if resource.strategy.has_generation:
+            metadata["generation"] = 1
         obj = resource.strategy.prepare_create(with_metadata(obj, **metadata))
         errors = [
             *validate_metadata(resource, obj["metadata"]),
@@ -271,6 +281,8 @@ class Writes:
             case t if t == JSON_PATCH:
                 return lambda old: _as_object(patches.json_patch(old, body))
             case t if t == MERGE_PATCH:
+                if not isinstance(body, dict):
+                    raise status.bad_request("error decoding patch: a merge patch is an object")
                 return lambda old: _as_object(patches.merge_patch(old, body))
             case t if t == STRATEGIC_MERGE_PATCH and not call.resource.custom:
                 return lambda old: _as_object(
@@ -322,7 +334,6 @@ def _new_metadata(call: Call, managed: Any) -> dict[str, Any]:
     return {
         "uid": call.world.new_uid(),
         "creationTimestamp": call.world.timestamp(),
-        "generation": 1 if call.resource.strategy.has_generation else None,
         "deletionTimestamp": None,
         "deletionGracePeriodSeconds": None,
         "selfLink": None,

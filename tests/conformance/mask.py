@@ -14,6 +14,8 @@
 | the number in the name of an expression's own type | selfType | random |
 | what follows a message's first line | ... | shows Go's own structures |
 | addresses and ports the server chose | ALLOCATED | random |
+| why a body could not be decoded | ... | shows Go's own types and parser |
+| protobuf among the media types offered | left out | the embedded server writes no protobuf |
 | headers but `HEADERS` | left out | connection, cache and audit details |
 """
 
@@ -43,6 +45,15 @@ _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 _OWN_TYPE = re.compile(r"\bselfType\d+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _VERSION_IN_TEXT = re.compile(r"(resource version: |\()\d+(\)|, current: \d+| ?\(\d+\))*")
+_DECODING = re.compile(
+    r"(cannot be handled as an? \w+: (?!strict decoding error)"
+    r"|the object provided is unrecognized \(must be of type \w+\): "
+    r"|couldn't get version/kind; json parse error: "
+    r"|continue key is not valid: (?!encoded)"
+    r"|error decoding patch: |: patch: Invalid value: |^Invalid value: \"\{(?=.*apiVersion)"
+    r"|no kind \"\w+\" is registered ).*"
+)
+_PROTOBUF = ", application/vnd.kubernetes.protobuf"
 _NEAR = timedelta(hours=1)
 _ALLOCATED = frozenset({"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"})
 
@@ -57,10 +68,15 @@ class Mask:
         self._now = now
         self._uids: dict[str, str] = {}
 
-    def answer(self, status: int, headers: Mapping[str, str], body: Json) -> Json:
+    def answer(
+        self, status: int, headers: Mapping[str, str], body: Json, prefix: str = ""
+    ) -> Json:
         """Return an answer's comparable part; resource versions are masked by `versions`."""
         kept = {name: headers[name] for name in HEADERS if headers.get(name)}
         text = self._text(json.dumps({"headers": kept, "body": body}))
+        if prefix:  # a name was to be generated
+            prefix = prefix[:58].replace(self._namespace, "NAMESPACE")
+            text = re.sub(re.escape(prefix) + r"[a-z0-9]{5}(?=\W)", f"{prefix}XXXXX", text)
         masked = json.loads(text)
         return {"status": status, **masked["headers"], "body": self._value(masked["body"], "")}
 
@@ -100,6 +116,7 @@ class Mask:
             return _continuation(value)
         if key == "message" and isinstance(value, str):
             first, _, more = value.partition("\n")
+            first = _DECODING.sub(r"\1...", first).replace(_PROTOBUF, "")
             first = _VERSION_IN_TEXT.sub(_without_versions, first)
             return f"{first}\n..." if more else first
         if key in _ALLOCATED and value and value != "None":

@@ -80,7 +80,7 @@ class Player:
             if status < 400 and isinstance(body, dict) and "name" in body.get("metadata", {}):
                 latest = body
             kept = _kept(body, each.keep) if status < 400 else body
-            masked.append(mask.answer(status, headers, kept))
+            masked.append(mask.answer(status, headers, kept, _generated(sent)))
         return versions(masked)
 
     async def clean(self) -> None:
@@ -159,6 +159,17 @@ def _http_request(asked: Request, namespace: str, bodies: list[Json], latest: Js
         headers,
         None if body is None else _encoded(body),
     )
+
+
+def _generated(sent: HttpRequest) -> str:
+    """Return the prefix of the name that a request has generated."""
+    if sent.method != "POST" or not sent.body or b"generateName" not in sent.body:
+        return ""
+    body = json.loads(sent.body)
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    if not isinstance(metadata, dict) or metadata.get("name"):
+        return ""
+    return str(metadata.get("generateName") or "")
 
 
 def _encoded(body: Any) -> bytes:

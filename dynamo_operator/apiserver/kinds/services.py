@@ -39,6 +39,7 @@ from dynamo_operator.apiserver.resources import Object
 
 _SERVICE_NETWORK: Final = ipaddress.IPv4Network("10.96.0.0/12")
 _NODE_PORTS: Final = range(30000, 32768)
+_AFFINITY_SECONDS: Final = 10_800
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
@@ -109,15 +110,21 @@ def _default_service(service: Object) -> None:
     spec.setdefault("internalTrafficPolicy", "Cluster")
     if spec["type"] in ("NodePort", "LoadBalancer"):
         spec.setdefault("externalTrafficPolicy", "Cluster")
-    _allocate(service["metadata"], spec)
+    if spec["sessionAffinity"] == "ClientIP" and not spec.get("sessionAffinityConfig"):
+        spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}}
 
 
 def _allocate(metadata: Object, spec: Object) -> None:
     """Give addresses and node ports by hash: the same for the same Service."""
+    if spec.get("type") == "ExternalName":
+        return
     if not spec.get("clusterIP"):
         given = spec.get("clusterIPs") or ()
         spec["clusterIP"] = given[0] if given else _address(metadata)
     spec["clusterIPs"] = spec.get("clusterIPs") or [spec["clusterIP"]]
+    if spec["clusterIP"] == "None" and not spec.get("selector"):
+        spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
+        spec.setdefault("ipFamilyPolicy", "RequireDualStack")
     spec.setdefault("ipFamilies", ["IPv6" if ":" in spec["clusterIP"] else "IPv4"])
     spec.setdefault("ipFamilyPolicy", "SingleStack")
     if spec["type"] in ("NodePort", "LoadBalancer"):
@@ -140,12 +147,13 @@ def _number(metadata: Object, salt: str) -> int:
 
 def _create_service(service: Object) -> None:
     service["status"] = {"loadBalancer": {}}
+    _allocate(service["metadata"], service["spec"])
 
 
 def _keep_allocations(new: Object, old: Object) -> None:
     """A client that leaves out what the server allocated does not give it up."""
     before, after = old["spec"], new.setdefault("spec", {})
-    if after.get("type", "ClusterIP") == "ExternalName" or before.get("type") == "ExternalName":
+    if after.get("type", "ClusterIP") == "ExternalName":
         return
     for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
         if not after.get(field) and before.get(field):
@@ -158,6 +166,8 @@ def _keep_allocations(new: Object, old: Object) -> None:
             known = node_ports.get((port.get("port"), port.get("protocol", "TCP")))
             if known and not port.get("nodePort"):
                 port["nodePort"] = known
+    _default_service(new)
+    _allocate(new["metadata"], after)
 
 
 def _validate_service(service: Object) -> Errors:

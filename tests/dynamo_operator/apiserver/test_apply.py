@@ -336,7 +336,7 @@ class TestUpdates:
         assert "f:size" in fields_of(changed, "editor", "Update")["f:spec"]
 
     def test_many_writers_are_merged_into_ancient_changes(self):
-        live = widget(labels={})
+        live = update(None, widget(labels={}))
         for number in range(15):
             labels = {**live["spec"]["labels"], f"l{number}": "x"}
             moment = NOW + timedelta(minutes=number)

