@@ -168,9 +168,7 @@ def _apply(
     return managed_fields.write(merged, {**others, entry.id: entry})
 
 
-def _before_first_apply(
-    base: Mapping[str, Any], schema: Schema | None, writer: Writer
-) -> Managed:
+def _before_first_apply(base: Mapping[str, Any], schema: Schema | None, writer: Writer) -> Managed:
     """Return who manages what was there before anybody was noted."""
     fields = _owned(field_sets.compare(_nothing(base), base, schema).added, writer)
     entry = ManagedEntry(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-
 from collections.abc import Callable, Mapping
 
 from dynamo_operator.apiserver import status
@@ -65,9 +64,9 @@ def impersonated(
     """
     name = request.headers.get("impersonate-user", "")
     if not name:
-        groups = request.headers.get("impersonate-group", "")
-        if groups:
-            shown = ", ".join(json.dumps(group) for group in groups.split(","))
+        given = request.headers.get("impersonate-group", "")
+        if given:
+            shown = ", ".join(json.dumps(group) for group in given.split(","))
             raise status.bad_request(
                 f'requested &user.DefaultInfo{{Name:"", UID:"", Groups:[]string{{{shown}}}, '
                 "Extra:map[string][]string(nil)} without impersonating a user name"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from dynamo_operator.apiserver.kinds import (
     access,
@@ -32,6 +32,7 @@ _RULES: Final[Mapping[tuple[str, str], KindRules]] = {
 
 _UNKNOWN: Final = KindRules(schema=plain.FREE_FORM, has_status=True, has_generation=True)
 """A kind of which only metadata, spec and status are known."""
+
 
 def kind_rules(group: str, kind: str) -> KindRules:
     """Return what is particular to a built-in kind."""

@@ -60,6 +60,8 @@ def decode(call: Call, obj: Object, *, patched: bool = False) -> Object:
             raise call.undecodable(resource.kind, resource.version, detail)
     if call.field_validation != "Ignore":
         paths = dict.fromkeys([*unknown, *resource.strategy.unknown_fields(obj)])
+        if resource.custom:
+            paths = dict.fromkeys(sorted(paths))
         if paths:
             _report_unknown(call, list(paths), obj if patched else None)
     return decoded

@@ -277,7 +277,9 @@ def _validate_owners(owners: Any) -> list[FieldError]:
             if not owner.get(field)
         ]
         if version == "v1" and owner.get("kind") == "Event":
-            errors += _invalid(path, dict(owner), ["/v1, Kind=Event is disallowed from being an owner"])
+            errors += _invalid(
+                path, dict(owner), ["/v1, Kind=Event is disallowed from being an owner"]
+            )
         if owner.get("controller"):
             controllers.append(owner.get("name", ""))
     if len(controllers) > 1:

@@ -92,9 +92,7 @@ def parse_field_selector(text: str) -> Selector:
                 requirements.append(Requirement(path, operator, frozenset({_unescape(value)})))
                 break
         else:
-            raise status.bad_request(
-                f"invalid selector: '{term}'; can't understand '{term}'"
-            )
+            raise status.bad_request(f"invalid selector: '{term}'; can't understand '{term}'")
     return tuple(requirements)
 
 

@@ -79,9 +79,7 @@ def _edit_lists(merged: dict[str, Any], patch: Mapping[str, Any], schema: Schema
             name = directive.removeprefix(_ORDER)
             child = schema.child(name) if schema else None
             if name in merged and name not in patch and child is not None:
-                merged[name] = _ordered(
-                    merged[name], value, child.merge_key, merged[name]
-                )
+                merged[name] = _ordered(merged[name], value, child.merge_key, merged[name])
         elif directive.startswith("$") and directive not in (_PATCH, _RETAIN):
             raise _unknown_directive(directive)
 
@@ -141,9 +139,11 @@ def _identity(item: Any, key: str) -> Any:
 
 def _key_of(item: Any, key: str) -> Any:
     if not isinstance(item, dict) or key not in item:
-        shown = " ".join(f"{name}:{value}" for name, value in sorted(item.items())) if isinstance(
-            item, dict
-        ) else item
+        shown = (
+            " ".join(f"{name}:{value}" for name, value in sorted(item.items()))
+            if isinstance(item, dict)
+            else item
+        )
         detail = f"map: map[{shown}] does not contain declared merge key: {key}"
         raise StatusError(500, "", detail)
     identity = item[key]

@@ -15,6 +15,7 @@
 | what follows a message's first line | ... | shows Go's own structures |
 | addresses and ports the server chose | ALLOCATED | random |
 | why a body could not be decoded | ... | shows Go's own types and parser |
+| numbers of CEL's types of self | left out | random |
 | protobuf among the media types offered | left out | the embedded server writes no protobuf |
 | headers but `HEADERS` | left out | connection, cache and audit details |
 """
@@ -53,6 +54,7 @@ _DECODING = re.compile(
     r"|error decoding patch: |: patch: Invalid value: |^Invalid value: \"\{(?=.*apiVersion)"
     r"|no kind \"\w+\" is registered ).*"
 )
+_SELF_TYPE = re.compile(r"selfType\d+")
 _PROTOBUF = ", application/vnd.kubernetes.protobuf"
 _NEAR = timedelta(hours=1)
 _ALLOCATED = frozenset({"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"})
@@ -68,9 +70,7 @@ class Mask:
         self._now = now
         self._uids: dict[str, str] = {}
 
-    def answer(
-        self, status: int, headers: Mapping[str, str], body: Json, prefix: str = ""
-    ) -> Json:
+    def answer(self, status: int, headers: Mapping[str, str], body: Json, prefix: str = "") -> Json:
         """Return an answer's comparable part; resource versions are masked by `versions`."""
         kept = {name: headers[name] for name in HEADERS if headers.get(name)}
         text = self._text(json.dumps({"headers": kept, "body": body}))
@@ -116,6 +116,7 @@ class Mask:
             return _continuation(value)
         if key == "message" and isinstance(value, str):
             first, _, more = value.partition("\n")
+            first = _SELF_TYPE.sub("selfType", first)
             first = _DECODING.sub(r"\1...", first).replace(_PROTOBUF, "")
             first = _VERSION_IN_TEXT.sub(_without_versions, first)
             return f"{first}\n..." if more else first

@@ -62,9 +62,7 @@ KINDS: Final[Kinds] = {
     ("", "Endpoints"): KindRules(
         schema=FREE_FORM, default=_default_endpoints, warn=_warn_of_endpoints
     ),
-    ("", "PersistentVolume"): KindRules(
-        schema=FREE_FORM, has_status=True, default=_default_volume
-    ),
+    ("", "PersistentVolume"): KindRules(schema=FREE_FORM, has_status=True, default=_default_volume),
     ("networking.k8s.io", "NetworkPolicy"): KindRules(
         schema=_NETWORK_POLICY, has_generation=True, default=_default_network_policy
     ),
@@ -74,7 +72,5 @@ KINDS: Final[Kinds] = {
         generation_fields=("value", "globalDefault", "preemptionPolicy"),
         default=_default_priority_class,
     ),
-    ("storage.k8s.io", "StorageClass"): KindRules(
-        schema=FREE_FORM, default=_default_storage_class
-    ),
+    ("storage.k8s.io", "StorageClass"): KindRules(schema=FREE_FORM, default=_default_storage_class),
 }

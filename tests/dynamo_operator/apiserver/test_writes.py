@@ -72,7 +72,7 @@ async def test_an_existing_name_is_refused():
         ({"name": "a", "finalizers": ["-"]}, "metadata.finalizers: Invalid value"),
         (
             {"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]},
-            'metadata.ownerReferences[0].uid: Required value: must not be empty',
+            "metadata.ownerReferences[0].uid: Required value: must not be empty",
         ),
         ({"name": "a", "annotations": {"a": "x" * 262145}}, "metadata.annotations: Too long"),
     ],
