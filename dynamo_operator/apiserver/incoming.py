@@ -33,12 +33,8 @@ def decode(call: Call, obj: Object, *, patched: bool = False) -> Object:
     if not obj.get("kind"):
         raise call.unrecognized("Object 'Kind' is missing in the body of the request")
     api_version = obj.get("apiVersion") or ""
-    identity = (api_version, obj["kind"])
-    if not resource.custom and identity != (resource.api_version, resource.kind):
-        kind, version = str(obj["kind"]), str(api_version).rpartition("/")[2]
-        if str(api_version).count("/") > 1:
-            raise call.unrecognized(f"unexpected GroupVersion string: {api_version}")
-        raise call.undecodable(kind, version, "it is of another kind or version")
+    if not resource.custom:
+        _check_identity(call, str(api_version), str(obj["kind"]))
     if api_version != resource.api_version:
         raise status.bad_request(
             f"the API version in the data ({api_version}) does not match the expected API version "
@@ -53,11 +49,7 @@ def decode(call: Call, obj: Object, *, patched: bool = False) -> Object:
         decoded, unknown = decode_metadata(obj)
     except status.StatusError as error:
         raise call.undecodable(resource.kind, resource.version, error.message) from None
-    for field in ("creationTimestamp", "deletionTimestamp"):
-        moment = decoded["metadata"].get(field)
-        if moment and not _is_moment(moment):
-            detail = f'parsing time "{moment}" as "2006-01-02T15:04:05Z07:00"'
-            raise call.undecodable(resource.kind, resource.version, detail)
+    _check_moments(call, decoded["metadata"])
     if call.field_validation != "Ignore":
         paths = dict.fromkeys([*unknown, *resource.strategy.unknown_fields(obj)])
         if resource.custom:
@@ -78,6 +70,28 @@ def _report_unknown(call: Call, paths: list[str], patched: Object | None) -> Non
         call.strict_problem(text)
     for path in paths:
         call.strict_problem(f'unknown field "{path}"')
+
+
+def _check_identity(call: Call, api_version: str, kind: str) -> None:
+    """Refuse a body of another kind or version than the built-in resource's.
+
+    Raises:
+        StatusError: 400.
+    """
+    if (api_version, kind) == (call.resource.api_version, call.resource.kind):
+        return
+    if api_version.count("/") > 1:
+        raise call.unrecognized(f"unexpected GroupVersion string: {api_version}")
+    version = api_version.rpartition("/")[2]
+    raise call.undecodable(kind, version, "it is of another kind or version")
+
+
+def _check_moments(call: Call, metadata: Object) -> None:
+    for field in ("creationTimestamp", "deletionTimestamp"):
+        moment = metadata.get(field)
+        if moment and not _is_moment(moment):
+            detail = f'parsing time "{moment}" as "2006-01-02T15:04:05Z07:00"'
+            raise call.undecodable(call.resource.kind, call.resource.version, detail)
 
 
 def _is_moment(text: str) -> bool:

@@ -152,6 +152,7 @@ async def test_eviction_deletes_unless_a_budget_forbids():
         PDBS, {"metadata": {"name": "x"}, "spec": {"minAvailable": 1, "selector": selector}}
     )
 
+    await api.merge(f"{PODS}/a/status", {"status": {"phase": "Running"}})
     refused = await api.create(f"{PODS}/a/eviction", {"metadata": {"name": "a"}})
     evicted = await api.create(f"{PODS}/b/eviction", {"metadata": {"name": "b"}})
 
