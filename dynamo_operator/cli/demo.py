@@ -37,6 +37,7 @@ from dynamo_operator.cli.local import (
 from dynamo_operator.cli.logs import add_log_flags, configure_logs
 from dynamo_operator.cli.planner import install_planner, listed_versions
 from dynamo_operator.cli.progress import ProgressLine, describe
+from dynamo_operator.cli.relay_demo import RELAY_MODULE, prepare_relays, show_relays
 from dynamo_operator.cli.request import submit
 from dynamo_operator.local_cluster.cluster import (
     ClusterOptions,
@@ -54,6 +55,17 @@ _MOST_GPUS = COUNT["maximum"]
 _LOOK_SECONDS = 0.5
 _DIRECTORY_PREFIX = "dynamo-operator-demo-"
 _RESULTS = ("audit.jsonl", "best.yaml", "candidates.svg", "kubeconfig")
+
+_SEARCH_LOOKS = (
+    f"kubectl describe dgdr {_NAME}",
+    "kubectl get jobs,pods,configmaps",
+    "kubectl logs -c planner -l nvidia.com/dgdr-run-uid --tail=20",
+)
+_RELAY_LOOKS = (
+    f"kubectl describe dpr {_NAME}",
+    "kubectl get deployments,pods,services,endpointslices,configmaps",
+    "kubectl logs -l nvidia.com/dynamo-pool-relay-uid --tail=20",
+)
 
 # A search that takes half a minute; `--full` leaves it out.
 _SHORT_SEARCH: dict[str, Any] = {
@@ -80,6 +92,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--full", action="store_true", help="the default search: many minutes")
     parser.add_argument(
+        "--pool-relay",
+        action="store_true",
+        help="show two relays of a DynamoPoolRelay beside a graph instead of a search",
+    )
+    parser.add_argument(
         "--keep", action="store_true", help="say how to look around, and leave the cluster up"
     )
     parser.add_argument(
@@ -97,7 +114,8 @@ async def run_demo(arguments: argparse.Namespace) -> int:
     binaries = find_control_plane(arguments.control_plane)
     planner = await install_planner()
     print(f"planner: {listed_versions(planner)}")
-    offline = await _needs_no_hub(arguments.model, planner)
+    relays = arguments.pool_relay
+    offline = relays or await _needs_no_hub(arguments.model, planner)
     for name in _RESULTS:  # of an earlier demo
         (output / name).unlink(missing_ok=True)
     remove_abandoned(Path(tempfile.gettempdir()), f"{_DIRECTORY_PREFIX}*")
@@ -109,15 +127,20 @@ async def run_demo(arguments: argparse.Namespace) -> int:
         )
         control_plane = make_control_plane(binaries, Path(directory), output / "audit.jsonl")
         async with (
-            local_cluster(options, control_plane, prepare=apply_crds) as cluster,
-            operated(cluster),
+            local_cluster(
+                options, control_plane, prepare=prepare_relays if relays else apply_crds
+            ) as cluster,
+            operated(cluster, pool_relay={"module": RELAY_MODULE}),
         ):
             print(f"cluster: {cluster.url}, one node, audit log {output / 'audit.jsonl'}")
             if arguments.keep:
-                _tell_how_to_look_around(cluster.kubeconfig(path=output / "kubeconfig"))
-            run = await _search(cluster.client, arguments)
-            candidates = await _candidates(cluster.client, run)
-            _report(arguments, run, candidates, output)
+                kubeconfig = cluster.kubeconfig(path=output / "kubeconfig")
+                _tell_how_to_look_around(kubeconfig, _RELAY_LOOKS if relays else _SEARCH_LOOKS)
+            if relays:
+                await show_relays(cluster.client)
+            else:
+                run = await _search(cluster.client, arguments)
+                _report(arguments, run, await _candidates(cluster.client, run), output)
             if arguments.keep:
                 arguments.ends_on_signal = True  # from here on it is the way to end
                 print("\nThe cluster stays up until Ctrl-C.", flush=True)
@@ -170,16 +193,10 @@ async def _needs_no_hub(model: str, planner: PlannerEnvironment) -> bool:
     return False
 
 
-def _tell_how_to_look_around(kubeconfig: Path) -> None:
-    print(
-        f"to look around, from now on, in another shell:\n"
-        f"  export KUBECONFIG={kubeconfig}\n"
-        f"  kubectl get dynamo\n"
-        f"  kubectl describe dgdr {_NAME}\n"
-        f"  kubectl get jobs,pods,configmaps\n"
-        f"  kubectl logs -c planner -l nvidia.com/dgdr-run-uid --tail=20",
-        flush=True,
-    )
+def _tell_how_to_look_around(kubeconfig: Path, looks: tuple[str, ...]) -> None:
+    print("to look around, from now on, in another shell:")
+    for command in (f"export KUBECONFIG={kubeconfig}", "kubectl get dynamo", *looks):
+        print(f"  {command}", flush=True)
 
 
 def request_manifest(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -267,6 +267,28 @@ def test_a_failed_search_says_why_once(tmp_path: Path):
     assert failed.leftovers() == []
 
 
+@pytest.mark.parametrize("control_plane", CONTROL_PLANES)
+def test_relays_come_up_follow_their_workers_and_are_withdrawn(
+    tmp_path: Path, control_plane: ControlPlaneName
+):
+    install(os.environ)
+    demo = Demo(tmp_path, "--pool-relay", control_plane=control_plane)
+    try:
+        code = demo.wait()
+    finally:
+        demo.kill()
+
+    assert code == 0, demo.told
+    shown = [line.strip() for line in demo.told.splitlines() if line.startswith("  ")]
+    assert shown == [
+        "two relays serve",
+        "both generations of workers are watched",
+        "only the new workers are watched",
+        "the relays are withdrawn",
+    ]
+    assert demo.leftovers() == []
+
+
 def test_a_model_that_only_the_hub_knows_is_refused_without_the_hub(tmp_path: Path):
     install(os.environ)
     earlier = tmp_path / "best.yaml"

@@ -21,6 +21,7 @@ from dynamo_operator.api.v1beta2 import (
 )
 from dynamo_operator.apiserver.audit import AuditEntry
 from dynamo_operator.app import LEASE_NAME, LeaderElectionSettings
+from dynamo_operator.cli.graph_crds import GRAPH_CRDS
 from dynamo_operator.generate.layout import NAMESPACE
 from dynamo_operator.local_cluster.cluster import LocalCluster
 from dynamo_operator.runtime.builtin_kinds import (
@@ -45,7 +46,6 @@ from informers.objects import ObjectKey
 from reconcilers.pool_relay.graphs import ServedComponent, ServedGraph
 from reconcilers.pool_relay.manifests import ROLE_RULES
 from tests.dynamo_operator.generate.test_crds import RUN_SPEC
-from tests.graph_kinds import GRAPH_CRDS
 from tests.main_job import scripted_planner
 from tests.main_job.processes import command_of
 from tests.main_job.rights import (

@@ -17,6 +17,7 @@ from dynamo_operator.api.conditions import ConditionType, is_condition_true
 from dynamo_operator.api.relay_contract import SYSTEM_PORT
 from dynamo_operator.api.v1alpha1 import DynamoPoolRelay
 from dynamo_operator.cli.crds import apply_crds
+from dynamo_operator.cli.graph_crds import GRAPH_CRDS
 from dynamo_operator.cli.local import image_map, operated
 from dynamo_operator.images import PUBLIC_PLANNER_IMAGE
 from dynamo_operator.local_cluster.cluster import ClusterOptions, LocalCluster, local_cluster
@@ -33,7 +34,6 @@ from dynamo_operator.testing.endpoints import Endpoint
 from informers.objects import ObjectKey
 from reconcilers.pool_relay.graphs import ServedComponent, ServedGraph
 from tests.control_planes import CONTROL_PLANES, control_plane
-from tests.graph_kinds import GRAPH_CRDS
 
 pytestmark = [
     pytest.mark.planner,

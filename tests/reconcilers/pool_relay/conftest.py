@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from dynamo_operator.cli.graph_crds import GRAPH_CRDS
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.runtime import Manager
 from dynamo_operator.testing import Interceptor
 from dynamo_operator.testing.cluster import Cluster
 from reconcilers import pool_relay
-from tests.graph_kinds import GRAPH_CRDS
 
 
 @pytest.fixture

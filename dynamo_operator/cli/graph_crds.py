@@ -1,9 +1,13 @@
-"""The upstream kinds that a relay looks at, as CRDs that take anything."""
+"""The upstream operator's kinds as CRDs that take anything, for clusters of our own without it.
+
+They are no part of what we install anywhere else.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+from dynamo_operator.api.labels import GROUP
 from dynamo_operator.runtime.models import KubeModel
 from informers.objects import ResourceType
 from reconcilers.pool_relay.graphs import ServedComponent, ServedGraph
@@ -12,13 +16,10 @@ from reconcilers.pool_relay.graphs import ServedComponent, ServedGraph
 class WorkerMetadata(KubeModel):
     """nvidia.com/v1alpha1 DynamoWorkerMetadata: what workers and relays register."""
 
-    resource_type = ResourceType(
-        "nvidia.com", "v1alpha1", "DynamoWorkerMetadata", "dynamoworkermetadatas"
-    )
+    resource_type = ResourceType(GROUP, "v1alpha1", "DynamoWorkerMetadata", "dynamoworkermetadatas")
 
 
-def permissive_crd(kind: type[KubeModel]) -> dict[str, Any]:
-    """Return a CRD of one kind whose objects may hold anything."""
+def _permissive_crd(kind: type[KubeModel]) -> dict[str, Any]:
     resource = kind.resource_type
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
@@ -47,4 +48,6 @@ def permissive_crd(kind: type[KubeModel]) -> dict[str, Any]:
     }
 
 
-GRAPH_CRDS = [permissive_crd(kind) for kind in (ServedGraph, ServedComponent, WorkerMetadata)]
+GRAPH_CRDS: Final = [
+    _permissive_crd(kind) for kind in (ServedGraph, ServedComponent, WorkerMetadata)
+]
