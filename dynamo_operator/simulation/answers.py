@@ -1,12 +1,10 @@
-"""Answers that no server gave, and streams made of them."""
+"""Answers that no server gave."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator
-
 from dynamo_operator.runtime.client.http import HttpResponse
 from dynamo_operator.simulation.plans import Fail
+from dynamo_operator.testing.faults import Answer
 
 _REASONS = {
     400: "BadRequest",
@@ -23,46 +21,15 @@ _REASONS = {
 }
 
 
-class WholeAnswer:
-    """An answer that was there as a whole, as a stream."""
-
-    def __init__(self, answer: HttpResponse) -> None:
-        self.status = answer.status
-        self.headers = answer.headers
-        self._body = answer.body
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield it."""
-        yield self._body
-
-    async def read(self) -> bytes:
-        """Return it."""
-        return self._body
-
-
 def refused(deed: Fail, message: str = "a fault was injected") -> HttpResponse:
     """Return the answer of a server that refuses."""
     headers = {"content-type": "application/json"}
     if deed.retry_after:
         headers["retry-after"] = deed.retry_after
-    return HttpResponse(deed.code, headers, status(deed.code, deed.reason, message))
-
-
-def status(code: int, reason: str = "", message: str = "a fault was injected") -> bytes:
-    """Return a Status, as the server's own errors are."""
-    return json.dumps(
-        {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "reason": reason or _REASONS.get(code, ""),
-            "message": message,
-            "code": code,
-        }
-    ).encode()
+    answer = Answer(deed.code, deed.reason or _REASONS.get(deed.code, ""), message)
+    return HttpResponse(deed.code, headers, answer.body())
 
 
 def error_line(code: int) -> bytes:
     """Return an ERROR event of a watch."""
-    return b'{"type":"ERROR","object":' + status(code) + b"}\n"
+    return b'{"type":"ERROR","object":' + Answer(code, _REASONS[code]).body() + b"}\n"

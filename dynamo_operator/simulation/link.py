@@ -11,7 +11,7 @@ from dynamo_operator.apiserver.messages import Response, UserInfo
 from dynamo_operator.apiserver.storage import Storage
 from dynamo_operator.runtime.client.errors import DeadlineExceededError, TransportError
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse, HttpStream
-from dynamo_operator.simulation.answers import WholeAnswer, refused
+from dynamo_operator.simulation.answers import refused
 from dynamo_operator.simulation.fault_table import Due
 from dynamo_operator.simulation.history import Call
 from dynamo_operator.simulation.plans import (
@@ -29,6 +29,7 @@ from dynamo_operator.simulation.plans import (
 )
 from dynamo_operator.simulation.views import View
 from dynamo_operator.simulation.watches import Watch
+from dynamo_operator.testing.interceptor import AnswerStream
 
 if TYPE_CHECKING:
     from dynamo_operator.simulation.network import Network
@@ -115,7 +116,7 @@ class Link:
             raise
         if isinstance(opened, HttpResponse):
             self._answered(call, opened)
-            yield WholeAnswer(opened)
+            yield AnswerStream(opened)
             return
         self._network.history.answered(call, opened.status, headers=opened.headers)
         self.watches[call.number] = watch = Watch(opened, call, due, self)

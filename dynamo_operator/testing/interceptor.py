@@ -161,7 +161,7 @@ class _Intercepted:
             except TimeoutError:
                 raise DeadlineExceededError(f"{request}: no answer in time") from None
             if isinstance(made, Answer):
-                opened = _AnswerStream(_response_of(made))
+                opened = AnswerStream(_response_of(made))
             elif isinstance(made, HalfAnswer):
                 opened = _HalfStream(opened, made.bytes)
             seen.status = opened.status
@@ -172,7 +172,7 @@ class _Intercepted:
         await self._transport.close()
 
 
-class _AnswerStream:
+class AnswerStream:
     """An answer that was there as a whole, as a stream."""
 
     def __init__(self, response: HttpResponse) -> None:
@@ -181,9 +181,11 @@ class _AnswerStream:
         self._body = response.body
 
     async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield it."""
         yield self._body
 
     async def read(self) -> bytes:
+        """Return it."""
         return self._body
 
 
