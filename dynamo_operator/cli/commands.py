@@ -21,7 +21,7 @@ _ENDING_SIGNALS = ("SIGHUP", "SIGINT", "SIGTERM")
 _SIGNAL_EXIT = 128  # plus the signal's number
 
 # What the extra `local` brings, which the commands with a cluster of their own need.
-_LOCAL_MODULES = ("cel", "cryptography", "jsonschema_rs")
+_LOCAL_MODULES = ("cryptography", "grpclib")
 
 # Each is the module of its name in this package, imported only when it is asked for: a command does
 # not pay for what the others need.

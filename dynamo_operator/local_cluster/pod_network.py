@@ -30,7 +30,7 @@ from dynamo_operator.runtime.builtin_kinds import Pod
 _NETWORKS: Final = ipaddress.IPv4Network("198.18.0.0/15")
 _FALLBACK: Final = ipaddress.IPv4Network("127.64.0.0/15")
 _PREFIX: Final = 24
-_LOCK = "\0dynamo-operator-pod-network-{}"  # in no file system: it cannot be left behind
+_LOCK = "\0pod-network-of-a-node-agent-{}"  # in no file system: it cannot be left behind
 _LABEL = "lo:pods-{}"
 # linux/sockios.h and linux/if.h
 _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCSIFNETMASK = 0x8914, 0x8916, 0x891C

@@ -107,7 +107,7 @@ async def _try_grpc(action: Mapping[str, Any], host: str, timeout: float) -> Pro
     try:
         from dynamo_operator.local_cluster.grpc_probe import check_health
     except ImportError as error:
-        message = f"probe kind grpc: {error}; install dynamo-operator[local]"
+        message = f"probe kind grpc: {error}; it comes with the extra local"
         raise UnsupportedProbeError(message) from None
     problem = await check_health(host, int(action["port"]), action.get("service") or "", timeout)
     return ProbeResult(not problem, problem)

@@ -137,5 +137,5 @@ def first_leaf(error: BaseException) -> BaseException:
 
 def is_webhooks(runnable: object) -> TypeGuard[Webhooks]:
     """Whether it is a Webhooks; managers that have none do not load what those need."""
-    server = sys.modules.get("dynamo_operator.runtime.webhooks.server")  # whoever has one loaded it
+    server = sys.modules.get(f"{__package__}.webhooks.server")  # whoever has one loaded it
     return server is not None and isinstance(runnable, server.Webhooks)

@@ -32,8 +32,10 @@ from dynamo_operator.runtime.builtin_kinds import (
 )
 from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.client.errors import ForbiddenError
+from dynamo_operator.runtime.manager import MANAGER_PERMISSIONS
 from dynamo_operator.runtime.permissions import Permission
 from dynamo_operator.testing.cluster import Cluster
+from reconcilers import request, run
 from tests.builders import exited
 from tests.reconcilers.conftest import Operator
 from tests.reconcilers.search import (
@@ -87,7 +89,7 @@ async def operator_client(cluster: Cluster) -> Client:
     return cluster.client_of(USER)
 
 
-async def test_the_role_grants_what_whole_searches_use_and_nothing_else(
+async def test_searches_are_granted_what_whole_ones_use_and_nothing_else(
     cluster: Cluster, operator: Operator, operator_client: Client
 ):
     async with operator(client=operator_client, run_history_limit=1):
@@ -97,9 +99,9 @@ async def test_the_role_grants_what_whole_searches_use_and_nothing_else(
         await cluster.eventually(lambda: runs(cluster.client), lambda found: len(found) == 2)
 
     assert [entry for entry in cluster.audit.entries if _is_refused(entry)] == []
-    granted = _rights(permissions())
     used = _used(cluster)
-    assert used <= granted | {("", "nodes", "list")}
+    assert used <= _rights(permissions()) | {("", "nodes", "list")}
+    granted = _rights((*MANAGER_PERMISSIONS, *request.PERMISSIONS, *run.PERMISSIONS))
     # Where a server cannot stream a list, informers list before they watch.
     to_fall_back = {(group, resource, "list") for group, resource, verb in used if verb == "watch"}
     assert granted - used - to_fall_back == UNUSED.keys()

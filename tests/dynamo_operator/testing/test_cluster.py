@@ -115,12 +115,13 @@ async def test_waiting_in_vain_shows_what_was_seen_last():
 
 
 def test_without_the_extra_local_a_cluster_says_what_to_install():
-    program = "import sys; sys.modules['cel'] = None; from dynamo_operator.testing import Cluster"
+    missing = "import sys; sys.modules['cryptography'] = None; "
+    program = f"{missing}from dynamo_operator.testing import Cluster"
 
     told = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     ).stderr
 
     assert told.endswith(
-        "ImportError: Cluster needs cel: pip install 'dynamo-operator[testing]'\n"
+        "ImportError: Cluster needs cryptography: pip install 'dynamo-operator[testing]'\n"
     ), told
