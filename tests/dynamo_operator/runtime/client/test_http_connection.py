@@ -5,6 +5,7 @@ import gzip
 from contextlib import asynccontextmanager
 
 import pytest
+import uvloop
 
 from dynamo_operator.runtime.client import (
     ClientConfig,
@@ -282,3 +283,20 @@ async def test_a_cancelled_request_gives_its_place_back_and_its_connection_up(mo
 
     assert answer.body == b"b"
     assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        test_one_connection_serves_one_request_after_the_other,
+        test_an_answer_without_a_length_ends_with_its_connection,
+        test_what_comes_unasked_closes_the_connection,
+        test_a_packed_stream_is_read_as_it_arrives,
+        test_a_stream_that_nobody_reads_stops_the_server,
+        test_no_more_than_a_hundred_requests_are_under_way_and_the_others_wait_their_turn,
+    ],
+    ids=lambda scenario: scenario.__name__.removeprefix("test_"),
+)
+def test_on_uvloop_too(scenario):
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scenario())
