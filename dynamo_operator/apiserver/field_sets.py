@@ -162,7 +162,22 @@ def check_types(value: Any, schema: Schema | None, path: Path = ()) -> None:
 def _check_kind(value: Any, schema: Schema, path: Path) -> None:
     kind, fits = _KINDS.get(schema.type, ("", lambda _: True))
     if not schema.int_or_string and not fits(value):
-        raise TypingError(f"{words(path)}: expected {kind}, got {json_type(value)}")
+        raise TypingError(f"{words(path)}: expected {kind}, got {_shown(kind, value)}")
+
+
+def _shown(expected: str, value: Any) -> str:
+    """Return a value as the error about its type shows it: by Go's ways to print, one a type."""
+    if expected.startswith("numeric"):
+        return json_type(value)
+    if isinstance(value, bool):
+        text = str(value).lower()
+    elif isinstance(value, list):
+        text = f"[{' '.join(map(str, value))}]"
+    else:
+        text = str(value)
+    if expected == "string":
+        return f"&value.valueUnstructured{{Value:{text}}}"
+    return f"&{{{text}}}"
 
 
 def _check_field(name: str, schema: Schema | None, path: Path) -> None:

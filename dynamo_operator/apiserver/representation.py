@@ -53,7 +53,7 @@ class Encoder:
     ) -> bytes:
         """Encode a list."""
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
-        if token:
+        if token or (self.resource.custom and self.form is Form.OBJECT):
             metadata["continue"] = token
         if remaining is not None:
             metadata["remainingItemCount"] = remaining

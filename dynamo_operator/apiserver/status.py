@@ -196,9 +196,11 @@ def unsupported_media_type(offered: Sequence[str]) -> StatusError:
     )
 
 
-def already_exists(group: str, plural: str, name: str) -> StatusError:
-    """Return 409 AlreadyExists."""
+def already_exists(group: str, plural: str, name: str, *, going: bool = False) -> StatusError:
+    """Return 409 AlreadyExists; `going` is whether the object is being deleted."""
     message = f'{_qualified(plural, group)} "{name}" already exists'
+    if going:
+        message = f"object is being deleted: {message}"
     return StatusError(409, "AlreadyExists", message, details=_details(group, plural, name))
 
 

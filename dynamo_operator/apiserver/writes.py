@@ -147,8 +147,10 @@ class Writes:
             raise status.invalid(resource.group, resource.kind, name, errors)
         call.warnings += resource.strategy.warnings(obj, None)
         self._validate(call, obj, None)
-        if world.storage.get(resource.storage_key, call.namespace, name) is not None:
-            raise status.already_exists(resource.group, resource.plural, name)
+        there = world.storage.get(resource.storage_key, call.namespace, name)
+        if there is not None:
+            going = bool(there.value["metadata"].get("deletionTimestamp"))
+            raise status.already_exists(resource.group, resource.plural, name, going=going)
         if not applied:
             written = obj
             if admitted is not sent or resource.strategy.completes_new:
