@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from dynamo_operator.apiserver import status
 from dynamo_operator.apiserver.admission_conditions import (
     PolicyCompiler,
+    compiler_of,
     conditions_hold,
     request_variables,
 )
 from dynamo_operator.apiserver.admission_matching import is_exempt, matched, rule_matches
 from dynamo_operator.apiserver.admission_requests import AdmissionRequest
 from dynamo_operator.apiserver.calls import Call
+from dynamo_operator.apiserver.expressions.program import Program
 from dynamo_operator.apiserver.expressions.syntax import ExpressionError
 from dynamo_operator.apiserver.kinds.pod_validation import selector_matches
 from dynamo_operator.apiserver.messages import to_json
@@ -117,16 +119,22 @@ def _failures(policy: Object, binding: Object, request: AdmissionRequest) -> Ite
         return
     variables = request_variables(concerned)
     try:
-        if not conditions_hold(spec.get("matchConditions") or (), variables):
-            return
         parameters = _parameters(spec, binding["spec"], request)
-    except (ExpressionError, _NoParametersError) as error:
+    except _NoParametersError as error:
         yield from evaluation.error(str(error))
         return
     namespace = request.call.world.storage.get(("", "namespaces"), "", request.namespace)
     variables["namespaceObject"] = namespace.value if namespace else None
+    conditions, has_params = spec.get("matchConditions") or (), spec.get("paramKind") is not None
     for parameter in parameters:
-        yield from evaluation.failures(spec, {**variables, "params": parameter}, request.call)
+        known = {**variables, "params": parameter}
+        try:
+            if not conditions_hold(conditions, known, has_params=has_params):
+                continue
+        except ExpressionError as error:
+            yield from evaluation.error(str(error))
+            continue
+        yield from evaluation.failures(spec, known, request.call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,23 +148,22 @@ class _Evaluation:
         self, spec: Mapping[str, Any], variables: dict[str, Any], call: Call
     ) -> Iterator[_Failure]:
         """Yield the validations that do not hold."""
-        compiler = PolicyCompiler.of(spec)
-        composed = _Composed.of(spec.get("variables") or (), variables, compiler)
-        variables["variables"] = composed.values
+        compiler = compiler_of(spec)
+        variables["variables"] = lazy_variables(compiler, variables)
         for index, validation in enumerate(spec.get("validations") or ()):
             expression = validation["expression"]
             try:
                 if compiler.validation(expression).evaluate(variables) is True:
                     continue
             except ExpressionError as error:
-                text = f"expression '{expression}' resulted in error: {composed.blamed(error)}"
+                text = f"expression '{expression}' resulted in error: {error}"
                 yield from self.error(text, index)
                 continue
             message = _message(validation, variables, compiler)
             yield self._failure(message, validation.get("reason") or "Invalid", index)
         for annotation in spec.get("auditAnnotations") or ():
             try:
-                value = compiler.text(annotation["valueExpression"]).evaluate(variables)
+                value = compiler.annotation(annotation["valueExpression"]).evaluate(variables)
             except ExpressionError as error:
                 yield from self.error(str(error))
                 continue
@@ -172,35 +179,25 @@ class _Evaluation:
         return _Failure(self.policy, self.binding, message, self.actions, reason, index)
 
 
-@dataclass(frozen=True, slots=True)
-class _Composed:
-    """A policy's variables; one that cannot be evaluated fails whatever reads it."""
+def lazy_variables(compiler: PolicyCompiler, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a policy's variables, each evaluated once, when it is first asked for."""
+    values: dict[str, Any] = {}
+    seen = {**known, "variables": values}
 
-    values: dict[str, Any]
-    failures: dict[str, ExpressionError]
-
-    @classmethod
-    def of(
-        cls,
-        definitions: Sequence[Mapping[str, Any]],
-        variables: Mapping[str, Any],
-        compiler: PolicyCompiler,
-    ) -> _Composed:
-        composed = cls({}, {})
-        for definition in definitions:
-            name, known = definition["name"], {**variables, "variables": composed.values}
+    def value_of(name: str, program: Program) -> Callable[[], Any]:
+        def evaluate() -> Any:
             try:
-                composed.values[name] = compiler.variable(definition["expression"]).evaluate(known)
+                value = program.evaluate(seen)
             except ExpressionError as error:
-                composed.failures[name] = error
-        return composed
+                text = f'composited variable "{name}" fails to evaluate: {error}'
+                raise ExpressionError(text) from None
+            values[name] = value
+            return value
 
-    def blamed(self, error: ExpressionError) -> str:
-        """Return what an error comes from: a variable that is missing for a reason."""
-        for name, failure in self.failures.items():
-            if str(error) == f"no such key: {name}":
-                return f'composited variable "{name}" fails to evaluate: {failure}'
-        return str(error)
+        return evaluate
+
+    values.update((name, value_of(name, program)) for name, program in compiler.programs.items())
+    return values
 
 
 def _message(

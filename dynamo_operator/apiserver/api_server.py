@@ -147,6 +147,24 @@ class ApiServer:
         """End every open watch."""
         self._handlers.end_watches()
 
+    def _decide(self, user: UserInfo, attributes: Mapping[str, str]) -> tuple[bool, str]:
+        """Whether a user may do what an expression asks about."""
+        if "path" in attributes:
+            info = RequestInfo(attributes["verb"], attributes["path"])
+        else:
+            info = RequestInfo(
+                attributes["verb"],
+                "",
+                is_resource=True,
+                group=attributes["group"],
+                version="*",
+                plural=attributes["resource"],
+                namespace=attributes.get("namespace", ""),
+                name=attributes.get("name", ""),
+                subresource=attributes.get("subresource", ""),
+            )
+        return self._authorizer.allowed(user, info), ""
+
     async def _answer_resource(self, trace: _Trace, query: Query, warnings: list[str]) -> Response:
         request, info, user = trace.request, trace.info, trace.user
         resource = self.registry.find(info.group, info.version, info.plural)
@@ -169,6 +187,7 @@ class ApiServer:
             self._world,
             lambda wanted: self._authorizer.allowed(user, wanted),
             warnings,
+            decide=self._decide,
         )
         trace.call = call
         if resource.deprecation_warning:

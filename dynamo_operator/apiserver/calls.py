@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -67,6 +67,7 @@ class Call:
         annotations: what admission tells the audit log.
         answers: what others were asked about this request, and said.
         object_uid: set by a handler, for the audit log.
+        decide: whether a user may do what a policy's expression asks about, and why.
     """
 
     request: Request
@@ -82,6 +83,7 @@ class Call:
     answers: dict[object, object] = field(default_factory=dict)
     object_name: str = ""
     object_uid: str = ""
+    decide: Callable[[UserInfo, Mapping[str, str]], tuple[bool, str]] | None = None
 
     @property
     def namespace(self) -> str:

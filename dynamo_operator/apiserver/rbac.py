@@ -37,6 +37,25 @@ class RbacAuthorizer:
             return True
         return any(rule_allows(rule, info) for rule in self.rules_for(user, info.namespace))
 
+    def reason(self, user: UserInfo, info: RequestInfo) -> str:
+        """Return what allows the user that; nothing for superusers, and where nothing does."""
+        if SUPERUSERS in user.groups:
+            return ""
+        places = [
+            ("ClusterRoleBinding", ""),
+            *([("RoleBinding", info.namespace)] * bool(info.namespace)),
+        ]
+        for kind, namespace in places:
+            for binding in self._storage.objects((GROUP, f"{kind.lower()}s"), namespace):
+                subject = _subject(binding.value, user, namespace)
+                ref = binding.value.get("roleRef", {})
+                rules = self.role_rules(ref, namespace) if subject else ()
+                if any(rule_allows(rule, info) for rule in rules):
+                    where = f"{binding.name}/{namespace}" if namespace else binding.name
+                    role = f'{ref.get("kind")} "{ref.get("name")}"'
+                    return f'RBAC: allowed by {kind} "{where}" of {role} to {subject}'
+        return ""
+
     def rules_for(self, user: UserInfo, namespace: str) -> Iterator[Rule]:
         """Yield the rules that a user holds cluster-wide and, if given, in a namespace."""
         if SUPERUSERS in user.groups:
@@ -57,6 +76,19 @@ class RbacAuthorizer:
         where = "" if plural == "clusterroles" else namespace
         role = self._storage.get((GROUP, plural), where, role_ref.get("name", ""))
         return () if role is None else role.value.get("rules") or ()
+
+
+def _concerns_collection_alone(new: Object, old: Object | None) -> bool:
+    """Whether a change is of no more than what garbage collection writes."""
+    if old is None:
+        return False
+    ignored = ("finalizers", "ownerReferences", "managedFields", "resourceVersion", "generation")
+
+    def rest(obj: Object) -> Object:
+        metadata = {k: v for k, v in obj["metadata"].items() if k not in ignored}
+        return {**obj, "metadata": metadata}
+
+    return rest(new) == rest(old)
 
 
 def rule_allows(rule: Rule, info: RequestInfo) -> bool:
@@ -113,10 +145,9 @@ class EscalationCheck:
         return new
 
     def _check_role(self, call: Call, new: Object, old: Object | None) -> None:
-        unchanged = old is not None and all(
-            new.get(field) == old.get(field) for field in ("rules", "aggregationRule")
-        )
-        if unchanged or self._may(call, "escalate", call.resource.plural, {"name": call.info.name}):
+        if _concerns_collection_alone(new, old) or self._may(
+            call, "escalate", call.resource.plural, {"name": call.info.name}
+        ):
             return
         rules = list(new.get("rules") or ())
         if new.get("aggregationRule"):
@@ -124,18 +155,15 @@ class EscalationCheck:
         self._require(call, new, rules, call.namespace)
 
     def _check_binding(self, call: Call, new: Object, old: Object | None) -> None:
-        unchanged = old is not None and all(
-            new.get(field) == old.get(field) for field in ("roleRef", "subjects")
-        )
         role_ref = new.get("roleRef") or {}
         plural = "clusterroles" if role_ref.get("kind") == "ClusterRole" else "roles"
-        if unchanged or self._may(call, "bind", plural, role_ref):
+        if _concerns_collection_alone(new, old) or self._may(call, "bind", plural, role_ref):
             return
         rules = self._authorizer.role_rules(role_ref, call.namespace)
         where = "" if plural == "clusterroles" else call.namespace
         name = role_ref.get("name", "")
         if call.world.storage.get((GROUP, plural), where, name) is None:
-            raise status.not_found(GROUP, plural, name)
+            raise status.not_found(GROUP, call.resource.plural, name)
         self._require(call, new, rules, call.namespace)
 
     def _may(self, call: Call, verb: str, plural: str, named: Mapping[str, Any]) -> bool:
@@ -210,17 +238,22 @@ def _permits(rule: Rule, atom: _Atom) -> bool:
 
 
 def _binds(binding: Object, user: UserInfo, namespace: str) -> bool:
+    return bool(_subject(binding, user, namespace))
+
+
+def _subject(binding: Object, user: UserInfo, namespace: str) -> str:
+    """The subject of a binding that a user is, as reasons name it; nothing if there is none."""
     for subject in binding.get("subjects") or ():
-        match subject.get("kind"):
-            case "User" if subject.get("name") == user.name:
-                return True
-            case "Group" if subject.get("name") in user.groups:
-                return True
-            case "ServiceAccount":
-                where = subject.get("namespace") or namespace
-                if user.name == f"system:serviceaccount:{where}:{subject.get('name')}":
-                    return True
-    return False
+        kind, name = subject.get("kind"), subject.get("name")
+        where = subject.get("namespace") or namespace
+        match kind:
+            case "User" if name == user.name:
+                return f'User "{name}"'
+            case "Group" if name in user.groups:
+                return f'Group "{name}"'
+            case "ServiceAccount" if user.name == f"system:serviceaccount:{where}:{name}":
+                return f'ServiceAccount "{name}/{where}"'
+    return ""
 
 
 def _has(values: Sequence[str] | None, wanted: str) -> bool:

@@ -13,7 +13,7 @@ from dynamo_operator.apiserver.rbac import RbacAuthorizer
 from dynamo_operator.apiserver.resources import Object
 from dynamo_operator.apiserver.routes import RequestInfo
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind, StatusError
-from dynamo_operator.apiserver.tokens import InvalidTokenError, TokenIssuer
+from dynamo_operator.apiserver.tokens import NOT_OURS, InvalidTokenError, TokenIssuer
 
 
 class Reviews:
@@ -45,8 +45,8 @@ class Reviews:
         answered = {
             "kind": resource.kind,
             "apiVersion": resource.api_version,
-            "metadata": {"creationTimestamp": None, **review["metadata"]},
-            "spec": review.get("spec", {}),
+            "metadata": {**review["metadata"]},
+            "spec": _without_empty(review.get("spec", {})),
             "status": self._kinds[resource.kind](call, review),
         }
         return call.answer_value(201, answered)
@@ -54,13 +54,18 @@ class Reviews:
     def _token_review(self, _call: Call, review: Object) -> Mapping[str, Any]:
         spec = review.get("spec", {})
         audiences = spec.get("audiences")
+        if not spec.get("token"):
+            raise status.bad_request("token is required for TokenReview in authentication")
         try:
             if audiences:
                 user, matching = self._tokens.authenticate(spec.get("token", ""), audiences)
                 return {"authenticated": True, "user": _user(user), "audiences": matching}
             user = self._authenticator.token_user(spec.get("token", ""))
         except InvalidTokenError as error:
-            return {"user": {}, "error": f"[invalid bearer token, {error}]"}
+            text = str(error)
+            if text == NOT_OURS:  # which no authenticator looks into
+                return {"user": {}, "error": "invalid bearer token"}
+            return {"user": {}, "error": f"[invalid bearer token, {text}]"}
         except StatusError:
             return {"user": {}, "error": "invalid bearer token"}
         return {"authenticated": True, "user": _user(user)}
@@ -73,14 +78,14 @@ class Reviews:
 
     def _subject_access_review(self, call: Call, review: Object) -> Mapping[str, Any]:
         spec = review.get("spec", {})
+        errors = _attribute_errors(spec)
         if not spec.get("user") and not spec.get("groups"):
-            error = FieldError(
-                "spec.user",
-                FieldErrorKind.INVALID,
-                "at least one of user or group must be specified",
-                "",
-            )
-            raise _invalid(call, error)
+            detail = "at least one of user or group must be specified"
+            errors.append(FieldError("spec.user", FieldErrorKind.INVALID, detail, ""))
+        if call.resource.kind == "LocalSubjectAccessReview":
+            errors += _place_errors(spec, call.namespace)
+        if errors:
+            raise _invalid(call, errors)
         extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
         user = UserInfo(spec.get("user", ""), groups=tuple(spec.get("groups") or ()), extra=extra)
         return self._decision(call, review, user)
@@ -89,16 +94,8 @@ class Reviews:
         spec = review.get("spec", {})
         resource: Mapping[str, str] | None = spec.get("resourceAttributes")
         path: Mapping[str, str] | None = spec.get("nonResourceAttributes")
-        if (resource is None) == (path is None):
-            raise _invalid(
-                call,
-                FieldError(
-                    "spec.resourceAttributes",
-                    FieldErrorKind.INVALID,
-                    "exactly one of nonResourceAttributes or resourceAttributes must be specified",
-                    resource,
-                ),
-            )
+        if errors := _attribute_errors(spec):
+            raise _invalid(call, errors)
         if resource is not None:
             info = RequestInfo(
                 resource.get("verb", ""),
@@ -114,7 +111,9 @@ class Reviews:
         else:
             path = path or {}
             info = RequestInfo(path.get("verb", ""), path.get("path", ""))
-        return {"allowed": self._authorizer.allowed(user, info)}
+        allowed = self._authorizer.allowed(user, info)
+        reason = self._authorizer.reason(user, info) if allowed else ""
+        return {"allowed": allowed, **({"reason": reason} if reason else {})}
 
     def _self_subject_rules_review(self, call: Call, review: Object) -> Mapping[str, Any]:
         namespace = (review.get("spec", {})).get("namespace", "")
@@ -140,6 +139,14 @@ class Reviews:
         }
 
 
+def _without_empty(value: Any) -> Any:
+    """A review's spec as the server writes it: without what is empty."""
+    if not isinstance(value, dict):
+        return value
+    kept = {name: _without_empty(item) for name, item in value.items()}
+    return {name: item for name, item in kept.items() if item not in ("", None, [])}
+
+
 def _user(user: UserInfo) -> dict[str, Any]:
     fields = {
         "username": user.name,
@@ -150,5 +157,32 @@ def _user(user: UserInfo) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value}
 
 
-def _invalid(call: Call, error: FieldError) -> StatusError:
-    return status.invalid(call.resource.group, call.resource.kind, "", [error])
+def _attribute_errors(spec: Mapping[str, Any]) -> list[FieldError]:
+    """What is wrong with the two kinds of attributes, of which there must be one."""
+    path = spec.get("nonResourceAttributes")
+    if (spec.get("resourceAttributes") is None) != (path is None):
+        return []
+    detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+    return [FieldError("spec", FieldErrorKind.INVALID, detail, _shown_path(path))]
+
+
+def _shown_path(path: Mapping[str, str] | None) -> Any:
+    return path and {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
+
+
+def _place_errors(spec: Mapping[str, Any], namespace: str) -> list[FieldError]:
+    """What a review about one namespace asks that is not about it."""
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if path is not None:
+        where, detail = "spec.nonResourceAttributes", "disallowed on this kind of request"
+        return [FieldError(where, FieldErrorKind.INVALID, detail, _shown_path(path))]
+    given = (resource or {}).get("namespace", "")
+    if resource is None or given == namespace:
+        return []
+    where, detail = "spec.resourceAttributes.namespace", "must match metadata.namespace"
+    return [FieldError(where, FieldErrorKind.INVALID, detail, given)]
+
+
+def _invalid(call: Call, errors: list[FieldError]) -> StatusError:
+    # The server names no kind here.
+    return status.invalid(call.resource.group, "", "", errors)

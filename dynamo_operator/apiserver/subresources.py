@@ -143,6 +143,11 @@ def request_token(call: Call, tokens: TokenIssuer, admission: PartAdmission) -> 
     body = transient_kinds.decode("TokenRequest", call.body())
     body = admission.admitted(call, _TOKEN_REQUEST, body)
     spec = body.get("spec", {})
+    named = body.get("metadata", {}).get("name")
+    if named and named != account.name:
+        text = "must match the service account name if specified"
+        error = FieldError("metadata.name", FieldErrorKind.INVALID, text, named)
+        raise status.invalid("authentication.k8s.io", "TokenRequest", account.name, [error])
     seconds = spec.get("expirationSeconds", _DEFAULT_TOKEN_SECONDS)
     problem = ""
     if seconds < _MIN_TOKEN_SECONDS:
@@ -171,12 +176,16 @@ def request_token(call: Call, tokens: TokenIssuer, admission: PartAdmission) -> 
 
 
 def _bound_object(call: Call, reference: Mapping[str, Any] | None) -> BoundObject | None:
-    if not reference:
+    if reference is None:
         return None
     kind, name = reference.get("kind", ""), reference.get("name", "")
     plural = _BOUND_KINDS.get(kind)
     if plural is None:
-        raise status.bad_request(f"cannot bind token for serviceaccount to object of type {kind}")
+        version = reference.get("apiVersion", "")
+        group_version = version if "/" in version or not version else f"/{version}"
+        raise status.bad_request(
+            f"cannot bind token to object of type {group_version or '/'}, Kind={kind}"
+        )
     stored = call.world.storage.get(("", plural), call.namespace, name)
     if stored is None:
         raise status.not_found("", plural, name)
@@ -184,7 +193,7 @@ def _bound_object(call: Call, reference: Mapping[str, Any] | None) -> BoundObjec
     if reference.get("uid") and reference["uid"] != uid:
         raise status.conflict(
             "",
-            plural,
+            kind,
             name,
             f"the UID in the bound object reference ({reference['uid']}) does not match the UID in "
             f"record. The object might have been deleted and then recreated",

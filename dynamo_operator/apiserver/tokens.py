@@ -14,6 +14,7 @@ from dynamo_operator.apiserver.messages import UserInfo, to_json
 from dynamo_operator.apiserver.storage import StoredObject
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
+NOT_OURS = "not a token of this server"
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 _PRIVATE_CLAIM = "kubernetes.io"
 _BOUND_KINDS = {"Pod": ("", "pods"), "Secret": ("", "secrets"), "Node": ("", "nodes")}
@@ -119,7 +120,7 @@ class TokenIssuer:
                 raise InvalidTokenError("invalid signature")
             claims: dict[str, Any] = json.loads(_decode(signed.partition(".")[2]))
         except ValueError:
-            raise InvalidTokenError("not a token of this server") from None
+            raise InvalidTokenError(NOT_OURS) from None
         return claims
 
     def _require(

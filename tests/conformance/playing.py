@@ -21,7 +21,7 @@ from tests.conformance.requests import Case, Json, Request, merged, resolved
 
 _USER_AGENT = "lab/1.0"
 _ANSWER_SECONDS = 30.0
-PATIENCE = timedelta(seconds=6)
+PATIENCE = timedelta(seconds=20)
 """How long a case waits for what takes effect later."""
 _PAUSE_SECONDS = 0.02
 _SAFE = "/:@!$&'()*+,;=~%"
@@ -129,7 +129,16 @@ class Player:
 def _kept(body: Json, fields: Sequence[str]) -> Json:
     if not fields or not isinstance(body, dict):
         return body
-    return {name: body[name] for name in fields if name in body}
+    kept: dict[str, Any] = {}
+    for entry in fields:
+        name, _, parts = entry.rstrip("]").partition("[")
+        if name not in body:
+            continue
+        kept[name] = body[name]
+        if parts:  # of each item of a list, only these fields
+            wanted = parts.split(" ")
+            kept[name] = [{k: v for k, v in item.items() if k in wanted} for item in body[name]]
+    return kept
 
 
 def transport_of(client: Client) -> Transport:
@@ -146,12 +155,13 @@ def transport_of(client: Client) -> Transport:
 
 def _http_request(asked: Request, namespace: str, bodies: list[Json], latest: Json) -> HttpRequest:
     written = asked.body(latest) if callable(asked.body) else asked.body
-    path, query, body = resolved(
-        [asked.path, [list(pair) for pair in asked.query], written], namespace, bodies, latest
+    pairs = [list(pair) for pair in asked.query]
+    path, query, body, given = resolved(
+        [asked.path, pairs, written, dict(asked.headers)], namespace, bodies, latest
     )
     if asked.change:
         body = merged(latest, body)
-    headers = {"User-Agent": _USER_AGENT, "Accept": "application/json", **asked.headers}
+    headers = {"User-Agent": _USER_AGENT, "Accept": "application/json", **given}
     return HttpRequest(
         asked.method,
         quote(path, safe=_SAFE),

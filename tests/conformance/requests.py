@@ -19,7 +19,8 @@ The header Accept may be one of `table`, `metadata`, `metadata-list`, `yaml` and
 asks is said by Impersonate-User and Impersonate-Group.
 
 What takes effect a moment later is sent again until the answer's code is that of the header Until;
-Keep names the top-level fields of an answer without error that are compared, a comma between them.
+Keep names the top-level fields of an answer without error that are compared, a comma between them,
+and in brackets, with blanks between them, the fields of a list's items.
 
 A body `{...}` gets apiVersion and kind, and that of an APPLY the name in the path, which `={...}`
 (the body as it stands) does not;

@@ -151,6 +151,7 @@ class Checker:
         if qualified and not node.tests:
             found = self._lookup(qualified)
             if found is not None:
+                node.qualified = qualified
                 return found
         result = self._field(node, node.operand, node.field_name, is_optional=False)
         return BOOL if node.tests else self._unifier.substituted(result)

@@ -123,6 +123,10 @@ def _name(node: Name) -> Compiled:
 
 
 def _select(node: Select) -> Compiled:
+    if node.qualified:
+        whole = Name(node.position, node.qualified)
+        whole.type = node.type
+        return _name(whole)
     operand, name, tests = compiled(node.operand), node.field_name, node.tests
 
     def select(frame: Frame) -> Any:

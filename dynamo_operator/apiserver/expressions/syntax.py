@@ -79,11 +79,15 @@ class Name(Node):
 
 @dataclass(eq=False, slots=True)
 class Select(Node):
-    """`operand.field`, or `has(operand.field)`."""
+    """`operand.field`, or `has(operand.field)`.
+
+    The checker fills in `qualified` where the whole is the name of one variable.
+    """
 
     operand: Node
     field_name: str
     tests: bool = False
+    qualified: str = ""
 
 
 @dataclass(eq=False, slots=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from dynamo_operator.apiserver.admission_conditions import (
     PolicyCompiler,
+    ResultError,
     compiled_condition,
 )
 from dynamo_operator.apiserver.expressions.syntax import ExpressionError
+from dynamo_operator.apiserver.kinds import columns
 from dynamo_operator.apiserver.kinds.openapi import (
     BYTES,
     CONDITIONS,
@@ -19,9 +22,11 @@ from dynamo_operator.apiserver.kinds.openapi import (
     LABEL_SELECTOR,
     STRING,
     array,
+    atomic,
     kind,
     map_list,
     record,
+    set_of,
 )
 from dynamo_operator.apiserver.kinds.pod_validation import label_selector_errors
 from dynamo_operator.apiserver.kinds.rules import (
@@ -30,10 +35,13 @@ from dynamo_operator.apiserver.kinds.rules import (
     Kinds,
     forbidden,
     invalid,
+    problems,
     required,
     supported,
 )
+from dynamo_operator.apiserver.object_metadata import dns_subdomain, qualified_name
 from dynamo_operator.apiserver.resources import Object
+from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
 from dynamo_operator.apiserver.webhook_client import client_config_errors
 
 _GROUP: Final = "admissionregistration.k8s.io"
@@ -70,16 +78,18 @@ _WEBHOOK: Final = record(
 )
 WEBHOOK_CONFIGURATION: Final = kind(webhooks=map_list("name", _WEBHOOK))
 _NAMED_RULE: Final = record(**_RULE, resourceNames=array(STRING))
-_MATCH_RESOURCES: Final = record(
-    resourceRules=array(_NAMED_RULE),
-    excludeResourceRules=array(_NAMED_RULE),
-    matchPolicy=STRING,
-    namespaceSelector=LABEL_SELECTOR,
-    objectSelector=LABEL_SELECTOR,
+_MATCH_RESOURCES: Final = atomic(
+    record(
+        resourceRules=array(_NAMED_RULE),
+        excludeResourceRules=array(_NAMED_RULE),
+        matchPolicy=STRING,
+        namespaceSelector=LABEL_SELECTOR,
+        objectSelector=LABEL_SELECTOR,
+    )
 )
 POLICY: Final = kind(
     spec=record(
-        paramKind=record(apiVersion=STRING, kind=STRING),
+        paramKind=atomic(record(apiVersion=STRING, kind=STRING)),
         matchConstraints=_MATCH_RESOURCES,
         matchConditions=_MATCH_CONDITIONS,
         variables=map_list("name", record(name=STRING, expression=STRING)),
@@ -94,14 +104,16 @@ POLICY: Final = kind(
 POLICY_BINDING: Final = kind(
     spec=record(
         policyName=STRING,
-        paramRef=record(
-            name=STRING,
-            namespace=STRING,
-            selector=LABEL_SELECTOR,
-            parameterNotFoundAction=STRING,
+        paramRef=atomic(
+            record(
+                name=STRING,
+                namespace=STRING,
+                selector=LABEL_SELECTOR,
+                parameterNotFoundAction=STRING,
+            )
         ),
         matchResources=_MATCH_RESOURCES,
-        validationActions=array(STRING),
+        validationActions=set_of(STRING),
     ),
 )
 
@@ -169,12 +181,49 @@ def _rule_errors(rule: Object, path: str) -> Errors:
     operations = rule.get("operations") or ()
     if not operations:
         yield required(f"{path}.operations")
+    if len(operations) > 1 and "*" in operations:
+        detail = "if '*' is present, must not specify other operations"
+        yield invalid(f"{path}.operations", list(operations), detail)
     for position, operation in enumerate(operations):
         yield from supported(f"{path}.operations[{position}]", operation, _OPERATIONS)
-    for field in ("apiGroups", "apiVersions", "resources"):
-        if not rule.get(field):
-            yield required(f"{path}.{field}")
+    for field, words in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
+        yield from _named_errors(rule.get(field) or (), f"{path}.{field}", words)
+    yield from _resource_errors(rule.get("resources") or (), f"{path}.resources")
     yield from supported(f"{path}.scope", rule.get("scope"), ("*", "Cluster", "Namespaced"))
+    names = rule.get("resourceNames") or ()
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            yield _duplicate(f"{path}.resourceNames[{position}]", name)
+
+
+def _named_errors(names: Sequence[str], path: str, words: str) -> Errors:
+    if not names:
+        yield required(path)
+    if len(names) > 1 and "*" in names:
+        yield invalid(path, list(names), f"if '*' is present, must not specify other {words}")
+    if path.endswith("apiVersions"):
+        for position, name in enumerate(names):
+            if not name:
+                yield required(f"{path}[{position}]")
+
+
+def _resource_errors(resources: Sequence[str], path: str) -> Errors:
+    if not resources:
+        yield required(path)
+    for position, resource in enumerate(resources):
+        if not resource:
+            yield required(f"{path}[{position}]")
+    if len(resources) > 1 and "*/*" in resources:
+        detail = "if '*/*' is present, must not specify other resources"
+        yield invalid(path, list(resources), detail)
+    plain = [resource for resource in resources if "/" not in resource]
+    if len(plain) > 1 and "*" in plain:
+        detail = "if '*' is present, must not specify other resources without subresources"
+        yield invalid(path, list(resources), detail)
+
+
+def _duplicate(path: str, value: Any) -> FieldError:
+    return FieldError(path, FieldErrorKind.DUPLICATE, "", value)
 
 
 def _selector_errors(owner: Object, path: str) -> Errors:
@@ -182,25 +231,34 @@ def _selector_errors(owner: Object, path: str) -> Errors:
         yield from label_selector_errors(owner.get(field) or {}, f"{path}.{field}")
 
 
-def _condition_errors(conditions: Sequence[Object] | None, path: str) -> Errors:
+def _condition_errors(
+    conditions: Sequence[Object] | None, path: str, *, has_params: bool = False
+) -> Errors:
+    seen: set[str] = set()
     for position, condition in enumerate(conditions or ()):
-        where = f"{path}[{position}]"
+        where, name = f"{path}[{position}]", condition.get("name") or ""
         expression = (condition.get("expression") or "").strip()
         if not expression:
             yield required(f"{where}.expression")
         else:
-            yield from _compile_errors(f"{where}.expression", expression, compiled_condition)
-        if not condition.get("name"):
+            compile_it = partial(compiled_condition, has_params=has_params)
+            yield from _compile_errors(f"{where}.expression", expression, compile_it)
+        if not name:
             yield required(f"{where}.name")
+            continue
+        yield from problems(f"{where}.name", name, qualified_name(name))
+        if name in seen:
+            yield _duplicate(f"{where}.name", name)
+        seen.add(name)
 
 
 def _compile_errors(path: str, expression: str, compile_it: Callable[[str], object]) -> Errors:
     try:
         compile_it(expression)
+    except ResultError as error:
+        yield invalid(path, expression, str(error))
     except ExpressionError as error:
-        text = str(error)
-        compiles = text.startswith("must evaluate")
-        yield invalid(path, expression, text if compiles else f"compilation failed: {text}")
+        yield invalid(path, expression, f"compilation failed: {error}")
 
 
 def _default_policy(policy: Object) -> None:
@@ -234,36 +292,64 @@ def _validate_policy(policy: Object) -> Errors:
         detail = "validations or auditAnnotations must contain at least one item"
         yield required("spec.validations", detail)
         yield required("spec.auditAnnotations", detail)
-    yield from _condition_errors(spec.get("matchConditions"), "spec.matchConditions")
-    yield from _policy_expression_errors(spec)
+    if spec.get("paramKind") is not None:
+        yield from _param_kind_errors(spec["paramKind"])
+    yield from _condition_errors(
+        spec.get("matchConditions"),
+        "spec.matchConditions",
+        has_params=spec.get("paramKind") is not None,
+    )
+    yield from _policy_expression_errors(spec, policy["metadata"].get("name", ""))
 
 
-def _policy_expression_errors(spec: Mapping[str, Any]) -> Errors:
-    compiler = PolicyCompiler.of(spec)
+def _param_kind_errors(kind: Object) -> Errors:
+    version, path = kind.get("apiVersion") or "", "spec.paramKind.apiVersion"
+    if not version:
+        yield required(path)
+    elif version.count("/") > 1:
+        yield invalid(path, version, f"unexpected GroupVersion string: {version}")
+    if not kind.get("kind"):
+        yield required("spec.paramKind.kind")
+
+
+def _policy_expression_errors(spec: Mapping[str, Any], name: str) -> Errors:
+    compiler = PolicyCompiler(spec)
+    yield from variable_errors(spec, compiler)
+    for position, validation in enumerate(spec.get("validations") or ()):
+        yield from _validation_errors(validation, compiler, f"spec.validations[{position}]")
+    annotations = spec.get("auditAnnotations") or ()
+    for position, annotation in enumerate(annotations):
+        path, key = f"spec.auditAnnotations[{position}]", annotation.get("key") or ""
+        full = f"{name}/{key}"
+        yield from problems(f"{path}.key", full, qualified_name(full))
+        if key in [each.get("key") for each in annotations[:position]]:
+            yield _duplicate(f"{path}.key", key)
+        expression = annotation.get("valueExpression") or ""
+        if not expression.strip():
+            yield required(f"{path}.valueExpression", "valueExpression is not specified")
+        else:
+            where = f"{path}.valueExpression"
+            yield from _compile_errors(where, expression, compiler.annotation)
+
+
+def variable_errors(spec: Mapping[str, Any], compiler: PolicyCompiler) -> Errors:
+    """Yield what is wrong with the variables of a policy."""
     for position, variable in enumerate(spec.get("variables") or ()):
         path, name = f"spec.variables[{position}]", variable.get("name") or ""
-        if not name.isidentifier():
+        if not name:
+            yield required(f"{path}.name", "name is not specified")
+        elif not name.isidentifier():
             yield invalid(f"{path}.name", name, "must be a valid CEL identifier")
         expression = variable.get("expression") or ""
         if not expression.strip():
-            yield required(f"{path}.expression")
-        else:
-            yield from _compile_errors(f"{path}.expression", expression, compiler.variable)
-    for position, validation in enumerate(spec.get("validations") or ()):
-        yield from _validation_errors(validation, compiler, f"spec.validations[{position}]")
-    for position, annotation in enumerate(spec.get("auditAnnotations") or ()):
-        path = f"spec.auditAnnotations[{position}]"
-        if not annotation.get("key"):
-            yield required(f"{path}.key")
-        expression = annotation.get("valueExpression") or ""
-        if not expression.strip():
-            yield required(f"{path}.valueExpression")
-        else:
-            yield from _compile_errors(f"{path}.valueExpression", expression, compiler.text)
+            yield required(f"{path}.expression", "expression is not specified")
+        elif position in compiler.faults:
+            detail = f"compilation failed: {compiler.faults[position]}"
+            yield invalid(f"{path}.expression", expression, detail)
 
 
 def _validation_errors(validation: Object, compiler: PolicyCompiler, path: str) -> Errors:
-    expression = validation.get("expression") or ""
+    expression, message = validation.get("expression") or "", validation.get("message") or ""
     if not expression.strip():
         yield required(f"{path}.expression", "expression is not specified")
     else:
@@ -271,6 +357,10 @@ def _validation_errors(validation: Object, compiler: PolicyCompiler, path: str) 
     text = validation.get("messageExpression") or ""
     if text.strip():
         yield from _compile_errors(f"{path}.messageExpression", text, compiler.text)
+    if message and not message.strip():
+        yield invalid(f"{path}.message", message, "must be non-empty if specified")
+    elif "\n" in message.strip():
+        yield invalid(f"{path}.message", message, "must not contain line breaks")
     if validation.get("reason") is not None:
         yield from supported(f"{path}.reason", validation["reason"], _REASONS)
 
@@ -295,11 +385,17 @@ def _validate_binding(binding: Object) -> Errors:
     spec = binding.get("spec") or {}
     if not spec.get("policyName"):
         yield required("spec.policyName")
+    else:
+        yield from problems(
+            "spec.policyName", spec["policyName"], dns_subdomain(spec["policyName"])
+        )
     actions = spec.get("validationActions") or ()
     if not actions:
         yield required("spec.validationActions")
     for position, action in enumerate(actions):
         yield from supported(f"spec.validationActions[{position}]", action, _ACTIONS)
+        if action in actions[:position]:
+            yield _duplicate(f"spec.validationActions[{position}]", action)
     if {"Deny", "Warn"} <= set(actions):
         detail = "must not contain both Deny and Warn (repeating the same validation failure "
         detail += "information in the API response and headers serves no purpose)"
@@ -321,8 +417,9 @@ def _param_ref_errors(reference: Object) -> Errors:
     action = reference.get("parameterNotFoundAction")
     if not action:
         yield required("spec.paramRef.parameterNotFoundAction")
-    else:
-        yield from supported("spec.paramRef.parameterNotFoundAction", action, ("Allow", "Deny"))
+    elif action not in ("Deny", "Allow"):
+        where, detail = "spec.paramRef.parameterNotFoundAction", 'supported values: "Deny", "Allow"'
+        yield FieldError(where, FieldErrorKind.NOT_SUPPORTED, detail, action)
 
 
 _WEBHOOKS: Final = KindRules(
@@ -331,6 +428,7 @@ _WEBHOOKS: Final = KindRules(
     generation_fields=("webhooks",),
     default=_default_webhooks,
     validate=_validate_webhooks,
+    columns=columns.WEBHOOKS,
 )
 KINDS: Final[Kinds] = {
     (_GROUP, "ValidatingWebhookConfiguration"): _WEBHOOKS,
@@ -341,6 +439,7 @@ KINDS: Final[Kinds] = {
         has_generation=True,
         default=_default_policy,
         validate=_validate_policy,
+        columns=columns.POLICY,
     ),
     (_GROUP, "ValidatingAdmissionPolicyBinding"): KindRules(
         schema=POLICY_BINDING,

@@ -149,6 +149,11 @@ def _event_object(event: Object) -> str:
     return f"{str(subject.get('kind', '')).lower()}/{subject.get('name', '')}"
 
 
+def _param_kind(policy: Object) -> str:
+    kind = policy["spec"].get("paramKind")
+    return f"{kind['apiVersion']}/{kind['kind']}" if kind else "<unset>"
+
+
 def _role_ref(binding: Object) -> str:
     role = binding.get("roleRef") or {}
     return f"{role.get('kind', '')}/{role.get('name', '')}"
@@ -197,14 +202,26 @@ NODE: Final = (
         _or(_value_at(".status.addresses[?(@.type=='InternalIP')].address"), "<none>"),
         wide=True,
     ),
-    column("OS-Image", _or(_value_at(".status.nodeInfo.osImage"), "<unknown>"), wide=True),
+    column(
+        "External-IP",
+        _or(_value_at(".status.addresses[?(@.type=='ExternalIP')].address"), "<none>"),
+        wide=True,
+    ),
+    *(
+        column(name, _or(_value_at(f".status.nodeInfo.{field}"), "<unknown>"), wide=True)
+        for name, field in (
+            ("OS-Image", "osImage"),
+            ("Kernel-Version", "kernelVersion"),
+            ("Container-Runtime", "containerRuntimeVersion"),
+        )
+    ),
 )
 NAMESPACE: Final = (column("Status", ".status.phase"), AGE)
 CONFIG_MAP: Final = (
-    column("Data", lambda c: _count(".data")(c) + _count(".binaryData")(c), type="integer"),
+    column("Data", lambda c: _count(".data")(c) + _count(".binaryData")(c)),
     AGE,
 )
-SECRET: Final = (column("Type", ".type"), column("Data", _count(".data"), type="integer"), AGE)
+SECRET: Final = (column("Type", ".type"), column("Data", _count(".data")), AGE)
 SERVICE_ACCOUNT: Final = (AGE,)
 RESOURCE_QUOTA: Final = (
     column("Request", lambda quota: _used(quota, limits=False)),
@@ -225,7 +242,9 @@ CLAIM: Final = (
     column("Capacity", _or(_value_at(".status.capacity.storage"), "")),
     column("Access Modes", _images(".status.accessModes[*]")),
     column("StorageClass", _or(_value_at(".spec.storageClassName"), "")),
+    column("VolumeAttributesClass", _or(_value_at(".spec.volumeAttributesClassName"), "<unset>")),
     AGE,
+    column("VolumeMode", _or(_value_at(".spec.volumeMode"), "<unset>"), wide=True),
 )
 EVENT: Final = (
     Column("Last Seen", "string", _last_seen),
@@ -236,8 +255,8 @@ EVENT: Final = (
 )
 DEPLOYMENT: Final = (
     column("Ready", _ready_of_replicas),
-    column("Up-to-date", _or(_value_at(".status.updatedReplicas"), 0), type="integer"),
-    column("Available", _or(_value_at(".status.availableReplicas"), 0), type="integer"),
+    column("Up-to-date", _or(_value_at(".status.updatedReplicas"), 0)),
+    column("Available", _or(_value_at(".status.availableReplicas"), 0)),
     AGE,
     *_WORKLOAD_WIDE,
 )
@@ -258,7 +277,11 @@ JOB: Final = (
 CRON_JOB: Final = (
     column("Schedule", ".spec.schedule"),
     column("Timezone", _or(_value_at(".spec.timeZone"), "<none>")),
-    column("Suspend", lambda cron_job: "True" if cron_job["spec"].get("suspend") else "False"),
+    column(
+        "Suspend",
+        lambda cron_job: "True" if cron_job["spec"].get("suspend") else "False",
+        type="boolean",
+    ),
     column("Active", _count(".status.active"), type="integer"),
     Column("Last Schedule", "string", _last_scheduled),
     AGE,
@@ -283,5 +306,11 @@ DISRUPTION_BUDGET: Final = (
     column("Min Available", _or(_value_at(".spec.minAvailable"), "N/A")),
     column("Max Unavailable", _or(_value_at(".spec.maxUnavailable"), "N/A")),
     column("Allowed Disruptions", _or(_value_at(".status.disruptionsAllowed"), 0), type="integer"),
+    AGE,
+)
+WEBHOOKS: Final = (column("Webhooks", _count(".webhooks"), type="integer"), AGE)
+POLICY: Final = (
+    column("Validations", _count(".spec.validations"), type="integer"),
+    column("ParamKind", _param_kind),
     AGE,
 )

@@ -30,7 +30,12 @@ from dynamo_operator.apiserver.kinds.rules import (
     required,
     supported,
 )
-from dynamo_operator.apiserver.object_metadata import dns_label, dns_subdomain, validate_labels
+from dynamo_operator.apiserver.object_metadata import (
+    dns_label,
+    dns_subdomain,
+    qualified_name,
+    validate_labels,
+)
 from dynamo_operator.apiserver.quantities import is_quantity, parse_quantity
 from dynamo_operator.apiserver.resources import Object
 from dynamo_operator.apiserver.value_checks import same
@@ -162,6 +167,8 @@ def label_selector_errors(selector: Mapping[str, Any], path: str) -> Errors:
             yield forbidden(f"{where}.values", detail)
         elif operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
             yield invalid(f"{where}.operator", operator, "not a valid selector operator")
+        key = expression.get("key") or ""
+        yield from problems(f"{where}.key", key, qualified_name(key))
 
 
 def selector_matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

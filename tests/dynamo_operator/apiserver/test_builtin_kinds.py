@@ -620,7 +620,7 @@ class TestAccess:
         [text] = update_errors(old, roleRef={**old["roleRef"], "name": "s"})
 
         assert text.startswith("roleRef: Invalid value: ")
-        assert text.endswith("cannot change roleRef")
+        assert text.endswith("field is immutable")
 
     @pytest.mark.parametrize(
         ("kind", "fields", "expected"),
@@ -628,7 +628,7 @@ class TestAccess:
             (
                 "Role",
                 {"rules": [{"apiGroups": [""], "resources": ["pods"]}]},
-                "rules[0].verbs: Required value: verbs must contain at least one value",
+                "rules[0].verbs: Required value",
             ),
             (
                 "Role",
@@ -637,9 +637,9 @@ class TestAccess:
                 "non-resource URLs",
             ),
             (
-                "RoleBinding",
+                "ClusterRoleBinding",
                 {
-                    "roleRef": {"kind": "Role", "name": "r"},
+                    "roleRef": {"kind": "ClusterRole", "name": "r"},
                     "subjects": [{"kind": "ServiceAccount", "name": "s"}],
                 },
                 "subjects[0].namespace: Required value",

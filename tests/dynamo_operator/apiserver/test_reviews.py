@@ -7,6 +7,7 @@ pytestmark = pytest.mark.virtual_time
 
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
 LIST_PODS = {"verb": "list", "resource": "pods", "namespace": "default"}
+BY_ROLE = 'RBAC: allowed by RoleBinding "u/default" of Role "u" to User "u"'
 
 
 async def test_a_user_asks_what_he_may_do_himself():
@@ -16,7 +17,7 @@ async def test_a_user_asks_what_he_may_do_himself():
     yes = await user.create(path, {"spec": {"resourceAttributes": LIST_PODS}})
     no = await user.create(path, {"spec": {"resourceAttributes": LIST_PODS | {"verb": "get"}}})
 
-    assert (yes.status, yes.body["status"]) == (201, {"allowed": True})
+    assert (yes.status, yes.body["status"]) == (201, {"allowed": True, "reason": BY_ROLE})
     assert no.body["status"] == {"allowed": False}
 
 
@@ -36,8 +37,8 @@ async def test_an_administrator_asks_about_another():
         },
     )
 
-    assert answer.body["status"] == {"allowed": True}
-    assert paths.body["status"] == {"allowed": True}
+    assert answer.body["status"] == {"allowed": True, "reason": BY_ROLE}
+    assert paths.body["status"]["allowed"]
 
 
 async def test_a_review_of_nobody_or_of_nothing_is_invalid():
