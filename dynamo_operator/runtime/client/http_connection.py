@@ -67,10 +67,12 @@ class HttpConnection(asyncio.Protocol):
         return answer is not None and answer.leaves_open and not self._transport.is_closing()
 
     def close(self) -> None:
-        """Close the connection, whatever is on its way."""
-        self._answer = None
+        """Close the connection; whoever waits for an answer on it is told."""
+        answer, self._answer = self._answer, None
         self._transport.abort()
         self._closed()
+        if answer is not None:
+            answer.lost(None)
 
     def data_received(self, data: bytes) -> None:
         """Take what the server sent."""
@@ -263,7 +265,8 @@ class HttpAnswer:
     def _resume(self) -> None:
         if self._is_paused:
             self._is_paused = False
-            self._transport.resume_reading()
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
 
     def _unpacked(self, data: bytes, *, most: int = 0) -> bytes:
         if self._unpacker is None:

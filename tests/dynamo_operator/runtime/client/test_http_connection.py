@@ -285,6 +285,34 @@ async def test_a_cancelled_request_gives_its_place_back_and_its_connection_up(mo
     assert server.connections == 2
 
 
+async def test_closing_ends_what_is_under_way():
+    asked = asyncio.Event()
+
+    async def never(connection):
+        asked.set()
+        await hang(connection)
+
+    async with serving(never) as (_, client):
+        request = asyncio.create_task(send(client))
+        await asked.wait()
+        await client.close()
+        with pytest.raises(TransportError, match="the client is closed") as caught:
+            await asyncio.wait_for(request, 1)
+
+    assert caught.value.sent
+
+
+async def test_closing_ends_a_stream_that_is_being_read():
+    async with serving(chunked(b"x", then=hang)) as (_, client), client.stream(GET) as stream:
+        chunks = stream.chunks()
+        assert await anext(chunks) == b"x"
+        reading = asyncio.ensure_future(anext(chunks))
+        await asyncio.sleep(0)
+        await client.close()
+        with pytest.raises(TransportError, match="closed"):
+            await asyncio.wait_for(reading, 1)
+
+
 @pytest.mark.parametrize(
     "scenario",
     [
@@ -293,6 +321,7 @@ async def test_a_cancelled_request_gives_its_place_back_and_its_connection_up(mo
         test_what_comes_unasked_closes_the_connection,
         test_a_packed_stream_is_read_as_it_arrives,
         test_a_stream_that_nobody_reads_stops_the_server,
+        test_closing_ends_what_is_under_way,
         test_no_more_than_a_hundred_requests_are_under_way_and_the_others_wait_their_turn,
     ],
     ids=lambda scenario: scenario.__name__.removeprefix("test_"),
