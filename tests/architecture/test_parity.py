@@ -1,12 +1,10 @@
 """Every row of docs/parity.md says what stands here and names tests that exist."""
 
-import ast
-import re
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.architecture.named_tests import ROOT, TEST, missing_tests
+
 DOCUMENT = ROOT / "docs" / "parity.md"
 
 SECTIONS = (
@@ -29,7 +27,6 @@ SECTIONS = (
 NUMBERED = {"Behaviours": 103, "Better designs": 23, "What Python users suffer from": 30}
 PROVEN = frozenset({"same", "better"})
 VERDICTS = PROVEN | {"absent", "Go only"}
-TEST = re.compile(r"(tests/[\w/]+\.py)::(test_\w+)")
 
 
 @dataclass(frozen=True)
@@ -57,15 +54,6 @@ def rows():
         assert len(subject) == (2 if section in NUMBERED else 1), f"cells: {line}"
         found.append(Row(section, " ".join(subject), here, verdict, tests))
     return tuple(found)
-
-
-@cache
-def names_in(path):
-    if not (ROOT / path).is_file():
-        return frozenset()
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    tree = ast.parse((ROOT / path).read_text())
-    return frozenset(node.name for node in tree.body if isinstance(node, functions))
 
 
 def test_every_section_is_there_and_has_rows():
@@ -96,14 +84,7 @@ def test_what_is_better_or_not_here_has_its_reason():
 
 
 def test_every_test_that_is_named_exists():
-    missing = []
-    for row in rows():
-        for named in row.tests.replace("`", "").split(","):
-            match = TEST.fullmatch(named.strip())
-            if match is None:
-                if named.strip() != "-":
-                    missing.append(f"{row}: {named.strip()!r} is no tests/path.py::test_name")
-            elif match[2] not in names_in(match[1]):
-                missing.append(f"{row}: {named.strip()} does not exist")
+    named = [row for row in rows() if row.tests != "-"]
+    missing = [f"{row}: {problem}" for row in named for problem in missing_tests(row.tests)]
 
     assert missing == []
