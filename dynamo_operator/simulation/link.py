@@ -245,8 +245,17 @@ class Link:
                     note(call, deed)
                     await asyncio.sleep(0)
                     return refused(deed)
+        return self._as_seen(request, call)
+
+    def _as_seen(self, request: HttpRequest, call: Call) -> HttpRequest | HttpResponse:
+        """Return the request as a server takes it that is behind, or its refusal."""
         view = self.view(call)
-        return request if view is None else view.asked(request, call, self.storage)
+        if view is None:
+            return request
+        asked = view.asked(request, call, self.storage)
+        if isinstance(asked, HttpResponse):
+            call.fault = call.fault or "the server is behind"
+        return asked
 
     async def _come_back(self, request: HttpRequest, call: Call, due: Due) -> None:
         """Let the answer be lost, if that happens.

@@ -121,7 +121,7 @@ class Kill(_Deed):
     Args:
         restart_after: seconds until it is started again; None leaves that to the healing.
         behind: for a restart on an API server that is behind: how many of the latest changes it
-            does not know, until it is healed.
+            does not know yet; it learns of them within a minute.
     """
 
     do: Literal["kill"] = "kill"

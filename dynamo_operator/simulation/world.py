@@ -47,6 +47,8 @@ _ADMIN = UserInfo("admin", groups=(*ADMIN_GROUPS, "system:authenticated"))
 _CONTROLLER_PREFIX = "system:controller:"
 _NOT_COUNTED = frozenset({LEASES, EVENTS, ("", "events")})
 _LOOK_SECONDS = 0.5
+BEHIND_SECONDS = 60.0
+"""After which an API server that was behind has caught up."""
 _EXTRA = "-too"
 """How the name of a process ends that runs beside the one it is named after."""
 
@@ -202,7 +204,9 @@ class World:
         if self.operators.get(process.name) is process and self.phase != "over":
             successor = self.start_operator(process.name)
             if version and not self._healed:
-                successor.link.lag(View("*", max(1, version), is_old_server=True))
+                view = View("*", max(1, version), is_old_server=True)
+                successor.link.lag(view)
+                self._later(BEHIND_SECONDS, lambda: successor.link.catch_up(view))
 
     # What happens
 
@@ -301,6 +305,7 @@ class World:
     def heal(self) -> None:
         """End every fault: nothing goes wrong from now on."""
         self._healed = True
+        self.last_change_seconds = self.clock.monotonic()  # from here on quiet means something
         self.history.mark("healed")
         self.network.heal()
         for process in list(self.operators.values()):

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from dynamo_operator.runtime.reconciler import Result
+from hack.soaks import seeds
 from hack.soaks.cache_world import Climate, InvariantError, keep_caches
+from tests.dynamo_operator.simulation.scenarios import RIGHT, WRONG
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,12 +29,27 @@ def soak(*words):
     )
 
 
-def test_the_script_runs_seeds_and_tells_how_many_held():
-    ran = soak("--seeds", "3", "--scenario", SCENARIO, "--first", "5", "--workers", "1")
+@pytest.fixture
+def lives(monkeypatch):
+    monkeypatch.setattr(seeds, "SCENARIOS", {"right": RIGHT, "wrong": WRONG})
 
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "search: seeds 5 to 7, " in ran.stdout
-    assert "search: 3 seeds held, " in ran.stdout
+
+def test_seeds_that_hold_are_counted(lives, capsys):
+    assert seeds.soak(["right"], first=5, seeds=3, minutes=0, workers=1) == 0
+
+    told = capsys.readouterr().out
+    assert "right: seeds 5 to 7, " in told
+    assert "right: 3 seeds held, " in told
+
+
+def test_a_seed_that_breaks_something_is_made_small_and_told(lives, capsys):
+    assert seeds.soak(["wrong"], first=0, seeds=40, minutes=0, workers=1) == 1
+
+    told = capsys.readouterr().out
+    assert "the first, made smaller:" in told
+    assert "I3 at most one of configmaps each" in told
+    assert "  1. " in told
+    assert "  2. " not in told
 
 
 def test_the_script_compares_the_traces_of_two_processes():

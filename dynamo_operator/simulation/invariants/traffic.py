@@ -130,11 +130,11 @@ class HonoursRetryAfter(Silent):
 
     def __init__(self, *, longest_seconds: float = LONGEST_HEEDED_SECONDS) -> None:
         self._longest = longest_seconds
-        self._until: dict[tuple[str, int, str], float] = {}
+        self._until: dict[tuple[object, ...], float] = {}
 
     def on_call(self, call: Call, history: History) -> Iterator[str]:
         """Note how long to stay away, and who did not."""
-        place = call.actor, call.incarnation, call.what
+        place = call.actor, call.incarnation, call.what, *_asker(call)
         if not is_operator(call.actor):
             return
         until = self._until.get(place, 0.0)
@@ -144,6 +144,14 @@ class HonoursRetryAfter(Silent):
         if call.code in (429, 503) and asked is not None and asked > 0:
             answered = call.answered_seconds or call.sent_seconds
             self._until[place] = answered + min(asked, self._longest)
+
+
+def _asker(call: Call) -> tuple[object, ...]:
+    """Return what tells apart two who ask the same at once: reconciles, and watches of parts."""
+    selectors = [pair for pair in call.query if pair[0] in ("labelSelector", "fieldSelector")]
+    reconcile = call.reconcile
+    who = (reconcile.controller, reconcile.key) if reconcile is not None else ()
+    return (*who, *selectors)
 
 
 class RetryEconomy(Silent):
