@@ -36,6 +36,7 @@ from dynamo_operator.apiserver.owner_references import OwnerReferencePermissions
 from dynamo_operator.apiserver.pod_admission import PodAdmission
 from dynamo_operator.apiserver.pod_security import PodSecurity
 from dynamo_operator.apiserver.query import Query
+from dynamo_operator.apiserver.quota_admission import QuotaAdmission
 from dynamo_operator.apiserver.resources import ResourceRegistry
 from dynamo_operator.apiserver.reviews import Reviews
 from dynamo_operator.apiserver.routes import RequestInfo, parse_route
@@ -104,7 +105,7 @@ class ApiServer:
         admission.append(mutating)
         reviews = Reviews(self._authenticator, self._authorizer, tokens)
         self._handlers = Handlers(
-            Writes(admission, [PodSecurity(), policies, validating]),
+            Writes(admission, [PodSecurity(), policies, validating, QuotaAdmission()]),
             reviews,
             tokens,
             PartAdmission(mutating, [policies.check, validating.check]),
