@@ -29,7 +29,12 @@ from dynamo_operator.runtime.declaration import Declaration
 from dynamo_operator.runtime.informer_pool import InformerPool
 from dynamo_operator.runtime.metrics import Metrics
 from dynamo_operator.runtime.own_writes import OwnerKey
-from dynamo_operator.runtime.served_kinds import definition_key, is_served
+from dynamo_operator.runtime.served_kinds import (
+    DISCOVERED_KIND,
+    definition_key,
+    discovered_key,
+    is_served,
+)
 from dynamo_operator.runtime.type_cache import Scope, TypeCache
 from informers.clock import Clock, Random
 from informers.errors import InformerError, InformerFailedError
@@ -146,7 +151,8 @@ class Cache:
             metadata_only: fetch and keep no more than metadata.
             optional: the custom resource need not be defined: it is watched while it is, and has
                 no objects while it is not. Needs the permission to list and watch its
-                CustomResourceDefinition.
+                CustomResourceDefinition; a cache that is restricted to `namespaces` polls
+                discovery instead, every 30 seconds, and makes no call that is cluster-scoped.
 
         Raises:
             ValueError: a selector that cannot be, or `optional` for what is no custom resource.
@@ -383,6 +389,9 @@ class Cache:
     def _declare_definition(self, resource_type: ResourceType) -> Declaration:
         if not resource_type.group:
             raise ValueError(f"{resource_type}: optional is for custom resources only")
+        if self._namespaces:
+            name = discovered_key(resource_type).name
+            return self.declare(DISCOVERED_KIND, fields={"metadata.name": name})
         name = definition_key(resource_type).name
         return self.declare(CustomResourceDefinition, fields={"metadata.name": name})
 
@@ -471,8 +480,11 @@ def _is_on(declaration: Declaration) -> bool:
 
 def _is_defined(declaration: Declaration) -> bool:
     resource_type = declaration.scope.resource_type
+    definition = declaration.prerequisites[-1]
+    if definition.scope.resource_type == DISCOVERED_KIND:
+        return any(cache.informer.lister.list() for cache in definition)
     key = definition_key(resource_type)
-    found = (cache.informer.lister.find(key) for cache in declaration.prerequisites[-1])
+    found = (cache.informer.lister.find(key) for cache in definition)
     return any(obj is not None and is_served(obj, resource_type) for obj in found)
 
 

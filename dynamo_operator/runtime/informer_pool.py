@@ -11,10 +11,16 @@ import structlog
 
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.metrics import Metrics
+from dynamo_operator.runtime.served_kinds import (
+    DISCOVERED_KIND,
+    DISCOVERY_POLL_SECONDS,
+    DiscoveredKinds,
+)
 from dynamo_operator.runtime.type_cache import InformerReporter, Scope, TypeCache
 from informers.clock import Clock, Random
 from informers.errors import InformerError, InformerFailedError
-from informers.objects import ResourceType
+from informers.list_watch import ListWatch
+from informers.objects import ObjectKey, ResourceType
 from informers.shared_informer import SharedInformer
 from informers.transform import Transform, TransformedListWatch
 from informers.watch_list_support import WatchListSupport
@@ -58,7 +64,7 @@ class InformerPool:
         self._can_do_without = can_do_without
         self._watch_list_support = WatchListSupport()
         self._transforms: dict[ResourceType, Transform] = {}
-        self._poll_seconds: dict[ResourceType, float] = {}
+        self._poll_seconds: dict[ResourceType, float] = {DISCOVERED_KIND: DISCOVERY_POLL_SECONDS}
         # By group and plural: an object is the same in all versions of its API.
         self._caches: dict[tuple[str, str], dict[Scope, TypeCache]] = {}
         self._tasks: dict[TypeCache, asyncio.Task[None]] = {}
@@ -141,13 +147,7 @@ class InformerPool:
 
     def _make(self, scope: Scope) -> TypeCache:
         resource_type = scope.resource_type
-        list_watch = self._client.list_watch(
-            resource_type,
-            namespace=scope.namespace,
-            labels=scope.labels or None,
-            fields=scope.fields or None,
-            metadata_only=scope.metadata_only,
-        )
+        list_watch = self._list_watch(scope)
         if resource_type in self._transforms:
             list_watch = TransformedListWatch(list_watch, self._transforms[resource_type])
         reporter = InformerReporter(self._metrics, scope.selection, scope.namespace)
@@ -163,6 +163,17 @@ class InformerPool:
         )
         return TypeCache(
             scope, informer, reporter, self._metrics, self._clock, self._own_write_timeout
+        )
+
+    def _list_watch(self, scope: Scope) -> ListWatch:
+        if scope.resource_type == DISCOVERED_KIND:
+            return DiscoveredKinds(self._client, ObjectKey("", scope.fields.partition("=")[2]))
+        return self._client.list_watch(
+            scope.resource_type,
+            namespace=scope.namespace,
+            labels=scope.labels or None,
+            fields=scope.fields or None,
+            metadata_only=scope.metadata_only,
         )
 
     def _start(self, cache: TypeCache) -> None:

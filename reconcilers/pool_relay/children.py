@@ -95,7 +95,7 @@ class Children:
             if isinstance(made, Deployment):
                 deployment = made
         if budget not in wanted:
-            await self._remove(PodDisruptionBudget, budget.key, relay)
+            await self._delete(await self._reader.find(PodDisruptionBudget, budget.key), relay)
         return deployment
 
     async def published(self, relay: DynamoPoolRelay) -> SourceDocument | None:
@@ -114,9 +114,9 @@ class Children:
             ConflictError: an object changed since it was read.
         """
         name = ObjectKey(relay.key.namespace, pool_relay_name(relay.key.name))
-        await self._remove(Service, name, relay)
+        await self._delete(await self._find(Service, name), relay)
         empty = render_sources(relay, SourceDocument("", ()))
-        sources = await self._reader.find(ConfigMap, empty.key)
+        sources = await self._find(ConfigMap, empty.key)
         if sources is None or not is_controlled_by(sources, relay):
             return
         published = _document(sources)
@@ -145,19 +145,22 @@ class Children:
         except ApiError as error:
             raise ApplyFailedError(f"{what}: {error.message}") from error
 
-    async def _remove(self, kind: type[Child], key: ObjectKey, relay: DynamoPoolRelay) -> None:
-        found = await self._reader.find(kind, key)
-        if found is None or not is_controlled_by(found, relay) or found.is_deleting:
+    async def _delete(self, child: KubeModel | None, relay: DynamoPoolRelay) -> None:
+        if child is None or not is_controlled_by(child, relay) or child.is_deleting:
             return
         try:
-            await self._client.delete(kind, key, uid=found.uid)
+            await self._client.delete(type(child), child.key, uid=child.uid)
         except NotFoundError:
             return
         except ConflictError:
             raise
         except ApiError as error:
-            name = f"{kind.resource_type.kind} {key.name}"
+            name = f"{child.resource_type.kind} {child.key.name}"
             raise ApplyFailedError(f"{name} cannot be deleted: {error.message}") from error
+
+    async def _find(self, kind: type[Child], key: ObjectKey) -> Child | None:
+        """Find an object also where it lost the label by which the cache knows children."""
+        return await self._reader.find(kind, key) or await self._live.find(kind, key)
 
     async def _find_own(
         self, kind: type[Child], key: ObjectKey, relay: DynamoPoolRelay

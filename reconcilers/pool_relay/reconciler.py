@@ -31,6 +31,9 @@ from reconcilers.pool_relay.settings import PoolRelaySettings
 from reconcilers.pool_relay.status import Verdict, counts, judged, readiness
 from reconcilers.statuses import write_status
 
+# What is on its way, or what somebody asked for.
+_EXPECTED = (ReadyReason.ROLLING_OUT, ReadyReason.SCALED_TO_ZERO)
+
 
 class PoolRelayReconciler:
     """Runs relays beside the graph of each DynamoPoolRelay, and withdraws them without one.
@@ -162,7 +165,7 @@ class PoolRelayReconciler:
         if before is None or before.reason != ready.reason:
             self._events.record(
                 relay,
-                type="Normal" if ready.holds else "Warning",
+                type="Normal" if ready.holds or ready.reason in _EXPECTED else "Warning",
                 reason=str(ready.reason),
                 action="Serve",
                 note=ready.message,

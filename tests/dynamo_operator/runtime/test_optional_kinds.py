@@ -6,15 +6,17 @@ from contextlib import asynccontextmanager
 import pytest
 import structlog
 
-from dynamo_operator.runtime.builtin_kinds import ConfigMap, CustomResourceDefinition
+from dynamo_operator.runtime.builtin_kinds import ConfigMap, CustomResourceDefinition, Namespace
 from dynamo_operator.runtime.cache import CacheSyncError, NotCachedError
 from dynamo_operator.runtime.client.errors import ForbiddenError
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.enqueue import by_label
 from dynamo_operator.runtime.reconciler import Result
-from dynamo_operator.runtime.served_kinds import definition_permission
+from dynamo_operator.runtime.served_kinds import DISCOVERY_POLL_SECONDS, definition_permission
 from dynamo_operator.runtime.sources import Channel, Watch
+from dynamo_operator.testing import Interceptor
 from dynamo_operator.testing.cluster import Cluster
+from dynamo_operator.testing.faults import Answer, Point
 from informers.errors import UnwatchableError
 from informers.objects import ObjectKey
 from tests.dynamo_operator.runtime.widgets import (
@@ -299,3 +301,53 @@ async def test_a_definition_that_is_not_seen_in_time_is_an_error_and_no_empty_li
         await manager.client.create(widget("a"))
         with pytest.raises(NotCachedError, match="its definition was not seen yet"):
             await manager.reader.list(Widget)
+
+
+async def test_in_namespaces_kinds_are_found_by_discovery_as_they_come_and_go(cluster):
+    recorder, client = Recorder(), cluster.client_of("in-a-namespace", ["system:masters"])
+    controller = Controller(Widget, reconciler=recorder, optional=True)
+    await cluster.client.create(Namespace.new("other"))
+
+    async with cluster.manager(controller, client=client, namespaces=["default"]) as manager:
+        assert await manager.reader.list(Widget, namespace="default") == []
+        await cluster.install(WIDGET_CRD)
+        await cluster.client.create(widget("a"))
+        elsewhere = {"metadata": {"name": "b", "namespace": "other"}}
+        await cluster.client.create(Widget.model_validate(elsewhere))
+        await asyncio.sleep(DISCOVERY_POLL_SECONDS * 1.5)
+        assert recorder.keys == ["default/a"]
+        assert await manager.reader.find(Widget, key("a")) is not None
+
+        await cluster.client.delete(CustomResourceDefinition, DEFINITION)
+        await asyncio.sleep(DISCOVERY_POLL_SECONDS * 1.5)
+        assert recorder.keys == ["default/a", "default/a"]
+        asked = len(cluster.audit.entries)
+        await asyncio.sleep(3600)
+        assert await manager.reader.list(Widget, namespace="default") == []
+
+    cluster_scoped = [
+        str(e)
+        for e in cluster.audit.entries
+        if e.user.name == "in-a-namespace" and e.resource and not e.namespace
+    ]
+    assert cluster_scoped == []
+    assert not [e for e in cluster.audit.entries[asked:] if e.resource == "widgets"], "it is off"
+
+
+async def test_discovery_that_does_not_answer_changes_nothing_and_fails_the_start(cluster):
+    interceptor, recorder = Interceptor(cluster.clock), Recorder()
+    await cluster.install(WIDGET_CRD)
+    client = interceptor.around(cluster.client)
+    controller = Controller(Widget, reconciler=recorder, optional=True)
+    async with cluster.manager(controller, client=client, namespaces=["default"]) as manager:
+        down = Point("GET", "/apis/lab.test/v1", repeats=True)
+        interceptor.inject(down, Answer(503, message="no discovery"))
+        await asyncio.sleep(600)
+        await cluster.client.create(widget("a"))
+        await asyncio.sleep(5)
+        assert await manager.reader.find(Widget, key("a")) is not None
+
+    again = Controller(Widget, reconciler=recorder, optional=True)
+    with pytest.raises(CacheSyncError, match=r"widgets\.v1\.lab\.test.*no discovery"):
+        async with cluster.manager(again, client=client, namespaces=["default"]):
+            pass
