@@ -45,7 +45,7 @@ async def record(domains: Sequence[str]) -> None:
     """Play the domains' cases on a fresh real control plane and write the answers down."""
     async with Cluster.start(mode="real", environ=os.environ) as cluster:
         await apply_crds(cluster.client)
-        player = Player(transport_of(cluster.client))
+        player = Player(transport_of(cluster.client), on_embedded=False)
         for domain in domains:
             answers = await player.play(cases_of(domain), at_once=at_once(domain))
             write_down(domain, answers)

@@ -57,7 +57,7 @@ def _discovery() -> Iterator[Request]:
     yield get("/api", keep=("kind", "versions"))
     for group in ("apps", "batch", "policy", "nvidia.com", "rbac.authorization.k8s.io"):
         yield get(f"/apis/{group}")
-    for version in ("batch/v1", "policy/v1", "coordination.k8s.io/v1", "nvidia.com/v1beta2"):
+    for version in ("batch/v1", "policy/v1", "coordination.k8s.io/v1"):
         yield get(f"/apis/{version}")
     yield get("/version", keep=("major", "minor", "gitVersion"))
     for path in _NOT_THERE:
