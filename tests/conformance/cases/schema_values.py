@@ -236,7 +236,7 @@ TABLE: dict[str, tuple[Json, list[Any]]] = {
             {},
             {"apiVersion": "v1", "kind": "Pod"},
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "UPPER"}},
-            {"apiVersion": "v1", "kind": "pod-", "metadata": {"name": "a", "labels": {"a": "ü"}}},
+            {"apiVersion": "v1", "kind": "pod-", "metadata": {"name": "a"}},
             {"apiVersion": "a/b/c", "kind": "Pod"},
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"unknown": 1, "name": "a"}},
         ],
