@@ -221,3 +221,72 @@ def test_the_operators_values_survive_every_override(patch):
     section = lower(with_overrides(patch), EXECUTION).document["dgdr_run"]
 
     assert section == lower(completed(), EXECUTION).document["dgdr_run"]
+
+
+def paths_in(document, prefix=()):
+    for key, value in document.items():
+        yield (*prefix, key)
+        if isinstance(value, dict):
+            yield from paths_in(value, (*prefix, key))
+
+
+def without(document, path):
+    rest = copy.deepcopy(document)
+    node = rest
+    for key in path[:-1]:
+        node = node[key]
+    del node[path[-1]]
+    return rest
+
+
+TAKEN = lower(completed(), EXECUTION).document
+DELETABLE = [p for p in paths_in(TAKEN) if p[0] != "dgdr_run" and p[:2] != ("engine", "workers")]
+
+
+@pytest.mark.parametrize("path", DELETABLE, ids=".".join)
+def test_a_null_deletes_and_leaves_the_rest_alone(path):
+    patch = None
+    for key in reversed(path):
+        patch = {key: patch}
+
+    assert lower(with_overrides(patch), EXECUTION).document == without(TAKEN, path)
+
+
+def leaves_of(document):
+    return [p for p in paths_in(document) if not isinstance(value_at(document, p), dict)]
+
+
+def value_at(document, path):
+    for key in path:
+        document = document[key]
+    return document
+
+
+HOSTILE = st.sampled_from(
+    [None, -1, 0, 1, 1.5, 1e308, 2**70, "", "nine", "\u2028", True, [], [1], {}, {"x": 1}]
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from([p for p in DELETABLE if p in leaves_of(TAKEN)]), HOSTILE)
+def test_what_overrides_make_of_an_input_is_accepted_or_refused_with_its_path(path, value):
+    patch = value
+    for key in reversed(path):
+        patch = {key: patch}
+
+    try:
+        document = lower(with_overrides(patch), EXECUTION).document
+    except LoweringError as error:
+        assert str(error).startswith("spec.aisimulate.inputOverrides")
+        return
+
+    found = violations(document)
+    assert all(violation.path and "\n" not in str(violation) for violation in found)
+    if not found:
+        assert document == canonical(merged(TAKEN, patch))
+
+
+def test_the_callers_snapshot_interval_reaches_the_input():
+    spec = with_overrides({"dgdr_run": {"snapshot_interval_seconds": 5}})
+
+    assert lower(spec, EXECUTION).document["dgdr_run"]["snapshot_interval_seconds"] == 5

@@ -17,39 +17,13 @@ from dynamo_operator.runtime.client import (
     UnknownOutcomeError,
 )
 from tests.dynamo_operator.publisher.reports import snapshot
+from tests.dynamo_operator.publisher.scripted import ScriptedSearch, Step
 
 pytestmark = pytest.mark.virtual_time
 
 RUNNING = snapshot("a")
 DONE = snapshot("a", "b", phase="Succeeded", message="2 best of 9")
 NO_CANDIDATE = snapshot(phase="Failed", reason="NoFeasibleCandidate", message="none of 9")
-
-Step = tuple[int | Exception | None, bytes | None]
-
-
-class ScriptedSearch:
-    """Planner states and files, one pair a look; the last stays. Notes what is read, in order."""
-
-    def __init__(self, trace: list[str], steps: Sequence[Step]) -> None:
-        self.trace = trace
-        self._steps = list(steps)
-        self._look = 0
-
-    def _step(self) -> Step:
-        return self._steps[min(self._look, len(self._steps) - 1)]
-
-    async def planner_exit(self) -> int | None:
-        self.trace.append("planner")
-        state = self._step()[0]
-        if isinstance(state, Exception):
-            raise state
-        return state
-
-    def snapshot(self) -> bytes | None:
-        self.trace.append("file")
-        data = self._step()[1]
-        self._look += 1
-        return data
 
 
 class ScriptedPublisher:
