@@ -129,3 +129,10 @@ def test_the_deployment_is_admitted_where_only_restricted_pods_are():
 )
 def test_the_reference_says_types_bounds_and_rules(line):
     assert line in generated_files()["docs/api.md"].splitlines()
+
+
+def test_the_reference_is_not_promised_defaults_by_the_schema():
+    reference = generated_files()["docs/api.md"]
+
+    assert "Defaults are filled in by the operator, not by the\nschema" in reference
+    assert "but `{}` is left empty" in reference

@@ -47,6 +47,17 @@ def test_the_base_has_webhooks_with_a_certificate_of_the_operators_own():
     assert ("ValidatingAdmissionPolicyBinding", "dynamo-operator-publisher") in objects
 
 
+def test_the_api_server_is_told_of_both_webhooks():
+    objects = built(".")
+
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        (webhook,) = objects[kind, "dynamo-operator"]["webhooks"]
+        (rule,) = webhook["rules"]
+        assert (webhook["matchPolicy"], webhook["failurePolicy"]) == ("Equivalent", "Fail")
+        assert (webhook["sideEffects"], webhook["timeoutSeconds"]) == ("None", 10)
+        assert rule["resources"] == ["dynamographdeploymentrequests"]  # and not their status
+
+
 def test_without_webhooks_nothing_of_them_is_left():
     base, objects = built("."), built("overlays/without_webhooks")
 
