@@ -9,7 +9,7 @@ FACTOR = 2.0
 CAP_SECONDS = 30.0
 JITTER = 1.0
 QUIET_SECONDS = 120.0
-RETRY_AFTER_CAP_SECONDS = 120.0
+RETRY_AFTER_CAP_SECONDS = 60.0  # less than a cache may take to be filled
 
 
 class Backoff:

@@ -22,6 +22,8 @@ OUTAGE_PAUSE_SECONDS: Final = 30.0
 # No answer, or none of substance: they say nothing of the key, and end without an event that would
 # bring it back.
 _OUTAGE = (TransportError, UnknownOutcomeError, ServerError, TooManyRequestsError)
+# Those of them with which a server may say when to come back.
+_REFUSED = (ServerError, TooManyRequestsError)
 
 PanicReport = Callable[[ObjectKey, Exception, int], None]
 
@@ -34,7 +36,7 @@ class ErrorPolicy:
     change of what concerns the key still tries it at once.
 
     While the API server is away the delay grows to half a minute only, so that all is well again
-    soon after it is back.
+    soon after it is back. A server that says when to come back is heeded, up to half a minute, too.
 
     Args:
         results: what follows errors of a class and its subclasses; the nearest class counts.
@@ -65,6 +67,9 @@ class ErrorPolicy:
         if self._panic_limit is not None and count >= self._panic_limit:
             self._report(key, error, count)
             return Result.requeue(after=PANIC_PAUSE_SECONDS)
+        asked = error.retry_after_seconds if isinstance(error, _REFUSED) else None
+        if asked is not None and asked > 0:
+            return Result.requeue(after=min(asked, OUTAGE_PAUSE_SECONDS))
         longest = OUTAGE_PAUSE_SECONDS if isinstance(error, _OUTAGE) else None
         return Result.backoff(str(error), at_most=longest)
 

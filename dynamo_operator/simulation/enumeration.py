@@ -8,6 +8,8 @@ each of these moments there is a plan for each fault that can happen at it:
     ambiguous   the call's outcome is unknown: done or not, the answer lost or an error
     refusal     the server refuses: 429 and its Retry-After in all forms, 500, 503, 403
     conflict    somebody else changes the object just before the write
+    slow        the answer comes only after five seconds, in which much happens
+    outage      for a minute the API server is not to be reached
     late        the process dies while its write is on the way; it arrives later
     leaders     another process of the operator is at work at the same time
     pause       the process is frozen at the call
@@ -64,6 +66,8 @@ CLASSES: Final = (
     "ambiguous",
     "refusal",
     "conflict",
+    "slow",
+    "outage",
     "late",
     "leaders",
     "pause",
@@ -193,6 +197,15 @@ class Enumeration:
             yield self._trial("conflict", "touch", call, (at(call), Touch()))
             if call.verb != "delete":
                 yield self._trial("conflict", "409", call, (at(call), Fail(code=409)))
+
+    def _slow(self) -> Iterator[Trial]:
+        for call in self._writes():
+            yield self._trial("slow", "slow", call, (at(call, "applied"), Delay(seconds=5.0)))
+
+    def _outage(self) -> Iterator[Trial]:
+        for number, call in enumerate(self._writes()):
+            away = Partition(seconds=60.0, silent=number % 2 == 1)
+            yield self._trial("outage", "outage", call, (at(call), away))
 
     def _late(self) -> Iterator[Trial]:
         for call in self._writes():

@@ -307,6 +307,7 @@ class World:
         self._healed = True
         self.last_change_seconds = self.clock.monotonic()  # from here on quiet means something
         self.history.mark("healed")
+        self.last_change_seconds = self.clock.monotonic()  # quiet for want of news is no rest
         self.network.heal()
         for process in list(self.operators.values()):
             process.heal()

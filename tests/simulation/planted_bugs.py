@@ -209,14 +209,14 @@ SEARCH_BUGS = (
         "why a Run ends is recorded only after its Job is gone",
         "pravega/zookeeper-operator#314; Sieve's intermediate states",
         "supersede",
-        "crash delete jobs",
+        "",
         {"reconcilers.run.status_writer:StatusWriter.ending": instead(_not_recorded)},
     ),
     PlantedBug(
         "a terminal phase is judged anew",
         "kubernetes/kubernetes#129795; product rule that terminal phases absorb",
         "search",
-        "crash apply *",
+        "child create jobs",
         {
             "dynamo_operator.api.v1beta2:DynamoGraphDeploymentRun.is_terminal": instead(
                 property(lambda self: False)
@@ -237,7 +237,7 @@ SEARCH_BUGS = (
         "success is told while Pods still run",
         "Job API: SuccessCriteriaMet is not terminal (KEP-3998)",
         "search",
-        "crash * *",
+        "",
         {"reconcilers.run.outcome:job_condition": _early_success},
     ),
     PlantedBug(
@@ -427,7 +427,7 @@ FRAMEWORK_BUGS = (
         "a key that is added while it is reconciled is lost",
         "client-go's work queue: dirty and processing sets",
         "relay",
-        "",
+        "slow apply *",
         {"informers.work_queue:WorkQueue.done": _done_without_parked},
     ),
     PlantedBug(
@@ -448,7 +448,7 @@ FRAMEWORK_BUGS = (
         "failures are repeated without a growing delay",
         "controller-runtime: rate limited requeue",
         "relay",
-        "ambiguous create *",
+        "outage * *",
         {
             "dynamo_operator.runtime.controller:_default_rate_limiter": instead(
                 lambda random: ItemExponential(base_seconds=0.02, cap_seconds=0.02)
@@ -456,19 +456,8 @@ FRAMEWORK_BUGS = (
         },
     ),
     PlantedBug(
-        "the loss of the Lease is only logged",
-        "volcano-sh/kthena#1793",
-        "elected",
-        "pause create *",
-        {
-            "dynamo_operator.runtime.leader_elector:LeaderElector._lose": instead(
-                lambda self, reason: None
-            )
-        },
-    ),
-    PlantedBug(
-        "writes are not fenced by the Lease",
-        "client-go leaderelection: no fencing; Jepsen on locks",
+        "the loss of the Lease is only logged, and writes are not fenced",
+        "volcano-sh/kthena#1793; client-go leaderelection: no fencing",
         "elected",
         "pause create *",
         {
@@ -652,7 +641,7 @@ RELAY_BUGS = (
         "the cleanup takes what has the owner's name, not its UID",
         "instaclustr/cassandra-operator#402",
         "relay",
-        "owner create *",
+        "",
         {"tests.simulation.relay:RelayReconciler.clean_up": instead(_cleans_up_by_name)},
     ),
     PlantedBug(

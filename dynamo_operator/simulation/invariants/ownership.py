@@ -118,18 +118,19 @@ class NoForeignTouch(Silent):
         self._free = _OWN_PLACES | set(ownerless)
         self._is_own = is_own
         self._owners: dict[str, ObjectKey] = {}
+        self._put: dict[tuple[str, str], str] = {}
 
     def on_commit(self, commit: Commit, history: History) -> Iterator[str]:
         """Look whose the object is that an operator changed."""
         if commit.resource in self._primaries and commit.verb == "create":
             self._owners[commit.uid] = commit.key
+        yield from self._removed_finalizers(commit)
         if not is_operator(commit.actor) or commit.resource in self._free:
             return
         if commit.verb == "create":
             if not controller_uid(commit.object) and not self._is_own(commit.object, history):
                 yield f"{commit}: made without an owner"
             return
-        yield from _removed_finalizers(commit)
         is_status = commit.resource in self._primaries and not _is_deletion(commit)
         if not is_status and not _only_removes_finalizers(commit):
             yield from self._foreign(commit, history)
@@ -144,6 +145,20 @@ class NoForeignTouch(Silent):
             preconditions = (call.body or {}).get("preconditions") or {}
             if not preconditions.get("uid"):
                 yield f"{call}: without the precondition on the UID"
+
+    def _removed_finalizers(self, commit: Commit) -> Iterator[str]:
+        """Note who puts finalizers, and tell those that an operator removes and others had put."""
+        was, now = _finalizers(commit.before), _finalizers(commit.after)
+        for name in now - was:
+            self._put[commit.uid, name] = commit.actor
+        if not is_operator(commit.actor):
+            return
+        if commit.after is None and not _only_removes_finalizers(commit):
+            return
+        for name in sorted(was - now):
+            by = self._put.get((commit.uid, name), "")
+            if by and not is_operator(by):
+                yield f"{commit}: the finalizer {name} of {by} was removed"
 
     def _foreign(self, commit: Commit, history: History) -> Iterator[str]:
         assert commit.before is not None
@@ -258,21 +273,8 @@ def _only_removes_finalizers(commit: Commit) -> bool:
     return now < was and commit.before.get("spec") == commit.after.get("spec")
 
 
-def _removed_finalizers(commit: Commit) -> Iterator[str]:
-    """Tell the finalizers that an operator removed and that somebody else had put there."""
-    if commit.before is None or (commit.after is None and not _only_removes_finalizers(commit)):
-        return
-    owners = _managers_of(commit.before, ("f:metadata", "f:finalizers"))
-    mine = _managers_by(commit)
-    left = _finalizers(commit.after) if commit.after is not None else set()
-    for name in sorted(_finalizers(commit.before) - left):
-        by = {manager for manager, fields in owners.items() if f'v:"{name}"' in fields}
-        if by and not by & mine:
-            yield f"{commit}: the finalizer {name} of {', '.join(sorted(by))} was removed"
-
-
-def _finalizers(obj: Object) -> set[str]:
-    return set(obj["metadata"].get("finalizers") or ())
+def _finalizers(obj: Object | None) -> set[str]:
+    return set(obj["metadata"].get("finalizers") or ()) if obj is not None else set()
 
 
 def _managers_by(commit: Commit) -> set[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dynamo_operator.apiserver.storage import StorageKey
 from dynamo_operator.simulation import Scenario
-from tests.simulation.scenarios.relays import RELAY_SCENARIOS
+from tests.simulation.scenarios.relays import RELAY_SCENARIOS, RELAYS
+from tests.simulation.scenarios.search_promises import REQUESTS, RUNS
 from tests.simulation.scenarios.searches import SEARCH_SCENARIOS
 from tests.simulation.scenarios.wandering import WANDERING_SCENARIOS
 
@@ -11,3 +13,8 @@ SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
     for scenario in (*SEARCH_SCENARIOS, *RELAY_SCENARIOS, *WANDERING_SCENARIOS)
 }
+
+
+def primaries_of(scenario: Scenario) -> tuple[StorageKey, ...]:
+    """Return the kinds that users of a scenario delete while the operator works."""
+    return (RELAYS,) if scenario in RELAY_SCENARIOS else (REQUESTS, RUNS)

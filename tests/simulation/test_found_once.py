@@ -1,0 +1,30 @@
+"""What simulations found, each as the plan that showed it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dynamo_operator.simulation import Plan, run
+from tests.simulation.scenarios import SCENARIOS
+
+FOUND = {
+    "a server that asks for an hour's patience while caches are filled ends no process": (
+        "relay",
+        """{"faults": [{"at": {"verb": "watch", "resource": "services"},
+            "do": {"do": "fail", "code": 429, "retry_after": "3600"}}]}""",
+    ),
+    "a process that begins on an old view catches up once it is healed": (
+        "relay",
+        """{"faults": [{"at": {"verb": "create", "resource": "services", "phase": "after"},
+            "do": {"do": "kill", "behind": 1}}]}""",
+    ),
+}
+
+
+@pytest.mark.parametrize("scenario", FOUND.values(), ids=FOUND)
+def test_what_was_found_once_holds_now(scenario: tuple[str, str]):
+    name, plan = scenario
+
+    outcome = run(SCENARIOS[name], plan=Plan.model_validate_json(plan))
+
+    assert outcome.violations == []
