@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 import pytest
 
@@ -73,3 +74,11 @@ def _judge(
     stop_at_first: bool = False,
 ) -> Report:
     return explore(scenario, trials, reference=reference, stop_at_first=stop_at_first)
+
+
+def test_the_documentation_lists_each_bug_with_its_source_and_where_it_is_found():
+    page = (Path(__file__).parents[2] / "docs/simulation.md").read_text()
+
+    for bug in PLANTED_BUGS:
+        found_by = bug.found_by or "no fault needed"
+        assert f"| {bug.name} | {bug.source} | {bug.scenario}: {found_by} |" in page

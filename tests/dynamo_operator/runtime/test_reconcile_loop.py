@@ -7,6 +7,7 @@ import structlog
 
 from dynamo_operator.runtime.client.errors import (
     ServerError,
+    TooManyRequestsError,
     TransportError,
     UnknownOutcomeError,
 )
@@ -253,6 +254,17 @@ async def test_after_an_outage_of_any_length_keys_come_back_within_half_a_minute
     times = [at for _, at in bench.calls]
     assert 30 < len(times) < 40  # twice a minute, after the short delays of the beginning
     assert max(later - earlier for earlier, later in pairwise(times)) < 30.01
+
+
+@pytest.mark.parametrize(("asked", "then"), [(7, 7.0), (3600, 30.0)])
+@pytest.mark.parametrize("error", [TooManyRequestsError, ServerError])
+async def test_a_server_that_says_when_to_come_back_is_heeded_for_half_a_minute(error, asked, then):
+    bench = Bench()
+    bench.script["a"] = [error(503, retry_after_seconds=asked)]
+
+    await run(bench, A, seconds=60)
+
+    assert bench.calls == [("a", 0.0), ("a", then)]
 
 
 async def test_a_backoff_may_have_a_longest_delay():
