@@ -243,15 +243,15 @@ SEARCH_BUGS = (
     PlantedBug(
         "a Run is made for a Request as the cache has it",
         "elastic/cloud-on-k8s#5274",
-        "search",
-        "owner watch *",
+        "supersede",
+        "owner delete jobs",
         {"reconcilers.request.reconciler:RequestReconciler._create_run": _trusting_create_run},
     ),
     PlantedBug(
         "a Job is made for a Run as the cache has it",
         "instaclustr/cassandra-operator#407",
         "search",
-        "owner watch *",
+        "owner create roles",
         {"reconcilers.run.job_control:JobControl._create": _trusting_create_job},
     ),
     PlantedBug(

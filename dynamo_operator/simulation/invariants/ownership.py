@@ -173,7 +173,8 @@ class NoForeignTouch(Silent):
             yield f"{commit}: it belongs to {uid}, which is none of ours"
         elif reconcile is not None and owner != reconcile.key:
             yield f"{commit}: it belongs to {owner}, not to {reconcile.key}"
-        elif self._has_successor(uid, owner, history):
+        elif not _is_deletion(commit) and self._has_successor(uid, owner, history):
+            # Such a deletion names the instance, and does what the garbage collector will do.
             yield f"{commit}: it belongs to {owner} of an earlier time ({uid})"
 
     def _has_successor(self, uid: str, key: ObjectKey, history: History) -> bool:

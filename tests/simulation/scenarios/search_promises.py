@@ -66,23 +66,24 @@ def _job_of_no_living_run(commit: Commit, history: History) -> str:
 
 
 def _was_gone(commit: Commit, uid: str, history: History) -> bool:
-    """Whether the owner was gone before the reconcile began that wrote this."""
-    began = _began(commit, history)
+    """Whether the owner was gone when the operator looked for the last time before it wrote."""
+    looked = _looked(commit, history)
     return any(
-        c.verb == "delete" and c.uid == uid and c.seconds < began for c in reversed(history.commits)
+        c.verb == "delete" and c.uid == uid and c.seconds < looked
+        for c in reversed(history.commits)
     )
 
 
-def _began(commit: Commit, history: History) -> float:
-    """Return when the reconcile began that asked for a commit; it looks before it writes."""
+def _looked(commit: Commit, history: History) -> float:
+    """Return when the reconcile asked for the owner that a commit is for; else when it wrote."""
     call = commit.call
-    if call is None or call.reconcile is None:
+    if call is None:
         return commit.seconds
-    began = call.sent_seconds
     for each in reversed(history.calls):
-        if each.reconcile == call.reconcile and each.actor == call.actor:
-            began = each.sent_seconds
-    return began
+        is_look = each.verb == "get" and each.code == 200 and each.resource in (REQUESTS, RUNS)
+        if is_look and each.reconcile == call.reconcile and each.number < call.number:
+            return each.sent_seconds
+    return call.sent_seconds
 
 
 def _run_of_no_living_generation(commit: Commit, history: History) -> str:
@@ -100,9 +101,9 @@ def _run_of_no_living_generation(commit: Commit, history: History) -> str:
         ):
             return f"Run {key.name} goes on"
     wanted = int(_generation_of(run))
-    began = _began(commit, history)
+    looked = _looked(commit, history)
     for each in reversed(history.commits):
-        if each.seconds < began and each.uid == owner and each.after is not None:
+        if each.seconds < looked and each.uid == owner and each.after is not None:
             generation = each.after["metadata"]["generation"]
             return f"generation {generation} is asked for" if generation > wanted else ""
     return ""
