@@ -31,6 +31,7 @@ COMMANDS = {
     "cluster": "run a cluster of one node",
     "planner": "the real AISimulate, installed for local runs",
     "request": "work with DynamoGraphDeploymentRequests",
+    "candidate": "deploy what a search has found",
     "crds": "install our CustomResourceDefinitions",
     "simulate": "run an operator again and again under faults, on virtual time",
 }

@@ -22,6 +22,7 @@ from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentRun,
     RunPhase,
 )
+from dynamo_operator.cli.candidate import graph_manifest
 from dynamo_operator.cli.candidates import candidate_table
 from dynamo_operator.cli.chart import candidate_chart
 from dynamo_operator.cli.crds import apply_crds
@@ -276,22 +277,11 @@ def _report(
     if not candidates:
         return
     best = output / "best.yaml"
-    best.write_text(_yaml(graph_manifest(candidates[0])), encoding="utf-8")
+    best.write_text(_yaml(graph_manifest(candidates[0], name=_NAME)), encoding="utf-8")
     chart = output / "candidates.svg"
     title = f"{arguments.model} on {arguments.sku}"
     chart.write_text(candidate_chart(candidates, title=title), encoding="utf-8")
     print(f"\nbest deployment: {best}\nchart: {chart}")
-
-
-def graph_manifest(candidate: DynamoGraphDeploymentCandidate) -> dict[str, Any]:
-    """Return the DynamoGraphDeployment that a Candidate stands for."""
-    spec = {name: value for name, value in candidate.spec.items() if name != "parameters"}
-    return {
-        "apiVersion": "nvidia.com/v1beta1",
-        "kind": "DynamoGraphDeployment",
-        "metadata": {"name": _NAME},
-        "spec": spec,
-    }
 
 
 def _yaml(document: Mapping[str, Any]) -> str:

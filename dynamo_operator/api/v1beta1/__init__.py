@@ -4,10 +4,11 @@ The kind belongs to the upstream Dynamo operator; its CRD is never installed by 
 """
 
 from dynamo_operator.api.v1beta1.graph import (
+    POD_NAME_LIMIT,
     Component,
     DynamoGraphDeployment,
     GraphSpec,
     Multinode,
 )
 
-__all__ = ["Component", "DynamoGraphDeployment", "GraphSpec", "Multinode"]
+__all__ = ["POD_NAME_LIMIT", "Component", "DynamoGraphDeployment", "GraphSpec", "Multinode"]

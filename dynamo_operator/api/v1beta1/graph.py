@@ -12,6 +12,13 @@ from dynamo_operator.runtime.models import KubeModel, KubeStruct
 from informers.objects import ResourceType
 
 COMPONENT_LIMIT = 25
+POD_NAME_LIMIT = 45
+"""Characters that a graph's name and one component's may have together, so that Pods can be named.
+
+What the upstream operator's admission takes where Grove places the Pods. A component over several
+nodes counts twice: as a scaling group, and as a clique with its role's suffix.
+"""
+_ROLE_SUFFIX = "-ldr"  # as long as -wkr
 _MAIN_CONTAINER = "main"
 
 ComponentName = Annotated[
@@ -46,6 +53,13 @@ class Component(KubeStruct):
     min_available: Annotated[Integer, Field(ge=1)] | None = None
     multinode: Multinode | None = None
     pod_template: dict[str, Any] | None = None
+
+    @property
+    def pod_name_length(self) -> int:
+        """How many of `POD_NAME_LIMIT` characters this component takes."""
+        if self.multinode is None:
+            return len(self.name)
+        return 2 * len(self.name) + len(_ROLE_SUFFIX)
 
     @model_validator(mode="after")
     def _has_a_main_image(self) -> Self:
