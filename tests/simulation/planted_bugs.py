@@ -125,18 +125,6 @@ def _early_success(original: Any) -> Any:
     return job_condition
 
 
-def _trusting_create_run(original: Any) -> Any:
-    async def create_run(self: Any, request: Any, desired: Any) -> Any:
-        live = self._live
-        self._live = _Believing(live, request)
-        try:
-            return await original(self, request, desired)
-        finally:
-            self._live = live
-
-    return create_run
-
-
 def _trusting_create_job(original: Any) -> Any:
     async def create_job(self: Any, run: Any, execution: Any) -> Any:
         live = self._live
@@ -239,13 +227,6 @@ SEARCH_BUGS = (
         "search",
         "",
         {"reconcilers.run.outcome:job_condition": _early_success},
-    ),
-    PlantedBug(
-        "a Run is made for a Request as the cache has it",
-        "elastic/cloud-on-k8s#5274",
-        "supersede",
-        "owner delete jobs",
-        {"reconcilers.request.reconciler:RequestReconciler._create_run": _trusting_create_run},
     ),
     PlantedBug(
         "a Job is made for a Run as the cache has it",
