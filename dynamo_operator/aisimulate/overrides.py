@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from dynamo_operator.aisimulate.violations import dotted
 from dynamo_operator.api.planner_contract import OUTPUT_ADAPTER
 
 Path = tuple[str, ...]
@@ -162,7 +163,7 @@ class LayeredDocument:
 
 
 def _override(path: Path) -> Origin:
-    return Origin(OriginKind.OVERRIDE, f"{OVERRIDES_FIELD}.{'.'.join(path)}")
+    return Origin(OriginKind.OVERRIDE, dotted((OVERRIDES_FIELD, *path)))
 
 
 def is_too_deep(value: Any, levels: int = DEEPEST) -> bool:

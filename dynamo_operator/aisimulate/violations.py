@@ -29,7 +29,9 @@ class Violation:
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """Return a path as people write it, e.g. `engine.workers.prefill` or `paths[0]`.
+    """Return a path as people write it, e.g. `engine.workers.prefill` or `paths[0]`, in one line.
+
+    A key that cannot be printed as it is, is quoted.
 
     Example:
         >>> dotted(("traffic", "source", "paths", 0))
@@ -37,7 +39,11 @@ def dotted(path: Iterable[str | int]) -> str:
     """
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            shown = part if part.isprintable() else repr(part)
+            text += f".{shown}" if text else shown
     return text or "the document"
 
 

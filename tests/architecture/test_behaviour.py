@@ -23,6 +23,7 @@ STATEMENTS = {
     "The output adapter": 12,
     "Images and versions": 5,
     "GPU discovery": 7,
+    "Hostile input": 4,
 }
 """How many statements each section makes: one that is taken away is missed."""
 

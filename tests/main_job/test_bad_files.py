@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,42 @@ def test_submit_says_where_a_file_is_wrong(
 
     assert told.startswith("dynamo-operator: ")
     assert f"{tmp_path / 'request.yaml'}: {line}" in told
+    assert len(told.splitlines()) == 1
+
+
+OVERRIDES = """\
+apiVersion: nvidia.com/v1beta2
+kind: DynamoGraphDeploymentRequest
+metadata: {name: a}
+spec: &spec
+  model: {name: m}
+  aisimulate:
+    inputOverrides: """
+LAUGHS = "".join(
+    f"\n      {b}: &{b} [{', '.join([f'*{a}'] * 10)}]" for a, b in pairwise("abcdefgh")
+)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        ("\n      a: &a [1, 1]" + LAUGHS, "its aliases expand to more than 200000 values"),
+        ("{a: *spec}", "is nested too deeply at spec.aisimulate.inputOverrides; at most 500"),
+        ("{a: [1, .nan]}", "spec.aisimulate.inputOverrides.a.1: is nan; must be a finite number"),
+        ("{a: -.inf}", "spec.aisimulate.inputOverrides.a: is -inf; must be a finite number"),
+        ("{? [a, b] : 1}", "inputOverrides.('a', 'b'): is no key; must be text"),
+        ("{a: " * 600 + "1" + "}" * 600, "is nested too deeply"),
+        ("{a: " * 20_000 + "1" + "}" * 20_000, "is nested too deeply"),
+    ],
+    ids=["laughs", "cycle", "nan", "infinity", "a list as key", "deep", "deeper than Python"],
+)
+def test_submit_sends_nothing_that_json_cannot_hold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], overrides: str, line: str
+):
+    """A null would delete what an override names, so a NaN must not become one on its way."""
+    told = submit_fails(tmp_path, capsys, OVERRIDES + overrides + "\n")
+
+    assert line in told
     assert len(told.splitlines()) == 1
 
 

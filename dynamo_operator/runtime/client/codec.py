@@ -86,7 +86,7 @@ def _at_any_depth(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def encode(value: Any) -> bytes:
-    """Return the JSON of plain data; NaN and infinities are refused.
+    """Return the JSON of plain data; NaN and infinities become null, which JSON has instead.
 
     Raises:
         ValueError: the value has no JSON form.
