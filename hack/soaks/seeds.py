@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dynamo_operator.simulation import Plan, Scenario, run, shrink, swarm
 from dynamo_operator.simulation.explore import Report
+from tests.simulation.scenarios.pool_relays import POOL_RELAY_SCENARIOS
 from tests.simulation.scenarios.relays import RELAY_SCENARIOS
 from tests.simulation.scenarios.searches import SEARCH_SCENARIOS
 from tests.simulation.scenarios.wandering import WANDERING_SCENARIOS
@@ -18,7 +19,7 @@ from tests.simulation.scenarios.wandering import WANDERING_SCENARIOS
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
-    for scenario in (*SEARCH_SCENARIOS, *RELAY_SCENARIOS, *WANDERING_SCENARIOS)
+    for scenario in (*SEARCH_SCENARIOS, *RELAY_SCENARIOS, *POOL_RELAY_SCENARIOS, *WANDERING_SCENARIOS)
 }
 CHUNK = 100
 """Seeds of one scenario in a row."""

@@ -12,7 +12,12 @@ from dynamo_operator.api.v1alpha1 import DynamoPoolRelay
 from dynamo_operator.runtime import CachedReader, EventRecorder, Result
 from dynamo_operator.runtime.builtin_kinds import Deployment, Pod
 from dynamo_operator.runtime.client import Client, Reader
-from dynamo_operator.runtime.client.errors import ConflictError, NotFoundError
+from dynamo_operator.runtime.client.errors import (
+    ConflictError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+)
 from dynamo_operator.runtime.conditions import find_condition
 from dynamo_operator.runtime.owner_references import is_controlled_by
 from informers.clock import Clock
@@ -119,16 +124,16 @@ class PoolRelayReconciler:
         return Result.done()
 
     async def _withdraw(self, relay: DynamoPoolRelay, obstacle: NotServed) -> Result:
-        message, result = obstacle.message, Result.done()
+        message, failure = obstacle.message, None
         try:
             if obstacle.reason is not ReadyReason.INVALID_NAME:
                 await self._children.withdraw(relay)
         except RelayError as error:
-            message, result = f"{message}; {error}", _retry(error)
+            message, failure = f"{message}; {error}", error
         withdrawn = Verdict(False, obstacle.reason, message)
         fields = counts(await self._deployment(relay))
         await self._tell(relay, fields, withdrawn, withdrawn)
-        return result
+        return Result.done() if failure is None else _retry(failure)
 
     async def _worker_namespaces(self, relay: DynamoPoolRelay, graph: ServedGraph) -> set[str]:
         components = await self._components(self._reader, graph)
@@ -173,6 +178,13 @@ class PoolRelayReconciler:
 
 
 def _retry(error: RelayError) -> Result:
+    """Return when to look again.
+
+    Raises:
+        ApiError: the server is overburdened or broken, and may say itself when to come back.
+    """
+    if isinstance(error.__cause__, (ServerError, TooManyRequestsError)):
+        raise error.__cause__
     if error.retry_seconds is not None:
         return Result.requeue(after=error.retry_seconds)
     return Result.backoff(str(error))

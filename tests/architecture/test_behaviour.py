@@ -24,6 +24,9 @@ STATEMENTS = {
     "Images and versions": 5,
     "GPU discovery": 7,
     "Hostile input": 4,
+    "Pool relays": 21,
+    "Pool relays: resources": 11,
+    "Pool relays: review findings": 18,
 }
 """How many statements each section makes: one that is taken away is missed."""
 

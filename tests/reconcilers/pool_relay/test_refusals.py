@@ -65,3 +65,25 @@ async def test_refusals_are_asked_again_ever_more_slowly(cluster, interceptor):
     await asyncio.sleep(600.0)
 
     assert len(interceptor.requests_of("deployments", "create")) < 25
+
+
+@pytest.mark.parametrize(("method", "kind"), [("POST", "deployments"), ("DELETE", "services")])
+async def test_a_server_that_says_when_to_come_back_is_heeded_and_told_of(
+    cluster, interceptor, method, kind
+):
+    if method == "DELETE":
+        await serve(cluster)
+    busy = Answer(429, message="too busy", retry_after_seconds=3600)
+    interceptor.inject(Point(method, f".*/{kind}(/.*)?", repeats=True), busy)
+    if method == "DELETE":
+        await cluster.client.delete(ServedGraph, KEY)
+    else:
+        await cluster.client.create(RELAY)
+        await cluster.client.create(GRAPH)
+
+    assert "too busy" in (await condition(cluster)).message
+    await asyncio.sleep(120.0)
+    sent = [r.at for r in interceptor.requests if r.method == method and f"/{kind}" in r.path]
+    at_rest = [at for at in sent if at > sent[0]]  # at once only what events bring
+    assert len(at_rest) == 4, at_rest
+    assert at_rest[0] - sent[0] >= 29.0

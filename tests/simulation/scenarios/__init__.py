@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dynamo_operator.apiserver.storage import StorageKey
 from dynamo_operator.simulation import Scenario
+from tests.simulation.scenarios.pool_relays import POOL_RELAY_SCENARIOS
 from tests.simulation.scenarios.relays import RELAY_SCENARIOS, RELAYS
 from tests.simulation.scenarios.search_promises import REQUESTS, RUNS
 from tests.simulation.scenarios.searches import SEARCH_SCENARIOS
@@ -11,7 +12,7 @@ from tests.simulation.scenarios.wandering import WANDERING_SCENARIOS
 
 SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
-    for scenario in (*SEARCH_SCENARIOS, *RELAY_SCENARIOS, *WANDERING_SCENARIOS)
+    for scenario in (*SEARCH_SCENARIOS, *RELAY_SCENARIOS, *POOL_RELAY_SCENARIOS, *WANDERING_SCENARIOS)
 }
 
 
