@@ -19,7 +19,12 @@ from tests.simulation.scenarios.wandering import WANDERING_SCENARIOS
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
-    for scenario in (*SEARCH_SCENARIOS, *RELAY_SCENARIOS, *POOL_RELAY_SCENARIOS, *WANDERING_SCENARIOS)
+    for scenario in (
+        *SEARCH_SCENARIOS,
+        *RELAY_SCENARIOS,
+        *POOL_RELAY_SCENARIOS,
+        *WANDERING_SCENARIOS,
+    )
 }
 CHUNK = 100
 """Seeds of one scenario in a row."""
