@@ -152,7 +152,7 @@ class Cache:
             optional: the custom resource need not be defined: it is watched while it is, and has
                 no objects while it is not. Needs the permission to list and watch its
                 CustomResourceDefinition; a cache that is restricted to `namespaces` polls
-                discovery instead, every 30 seconds, and makes no call that is cluster-scoped.
+                discovery instead, every 10 seconds, and makes no call that is cluster-scoped.
 
         Raises:
             ValueError: a selector that cannot be, or `optional` for what is no custom resource.

@@ -20,7 +20,7 @@ from informers.events import WatchEvent
 from informers.list_watch import ListPage
 from informers.objects import CachedObject, ObjectKey, ResourceType
 
-DISCOVERY_POLL_SECONDS: Final = 30.0
+DISCOVERY_POLL_SECONDS: Final = 10.0
 
 DISCOVERED_KIND: Final = ResourceType(
     "apidiscovery.k8s.io", "v2", "DiscoveredKind", "discoveredkinds", namespaced=False

@@ -15,8 +15,6 @@ from tests.conformance.requests import Case
 
 SEEDS = int(os.environ.get("GENERATED_SEEDS", "60"))
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def players() -> AsyncIterator[tuple[Player, Player]]:
@@ -28,6 +26,7 @@ async def players() -> AsyncIterator[tuple[Player, Player]]:
 
 
 @pytest.mark.real
+@pytest.mark.asyncio(loop_scope="module")
 async def test_generated_requests_are_answered_alike(players: tuple[Player, Player]):
     found = [each async for each in play(range(SEEDS), players)]
 
