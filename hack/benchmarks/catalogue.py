@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hack.benchmarks import caches, controllers, peers, relays, servers, startup
+from hack.benchmarks import caches, controllers, peers, relays, searches, servers, startup
 from hack.benchmarks.measurement import Measurement
 
 Run = Callable[[float], list[Measurement]]
@@ -46,5 +46,6 @@ BENCHMARKS = (
     Benchmark("reconcile", controllers.reconcile),
     Benchmark("end-to-end", controllers.end_to_end),
     Benchmark("relays", relays.follow),
+    Benchmark("searches", searches.searches, is_long=True),
     Benchmark("peers", peers.peers, is_long=True),
 )

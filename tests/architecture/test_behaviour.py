@@ -24,6 +24,7 @@ STATEMENTS = {
     "Images and versions": 5,
     "GPU discovery": 7,
     "Hostile input": 4,
+    "Load": 1,
     "Pool relays": 21,
     "Pool relays: resources": 11,
     "Pool relays: review findings": 18,

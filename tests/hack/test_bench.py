@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.benchmarks import caches, controllers, peer_report
+from hack.benchmarks import caches, controllers, peer_report, searches
 from hack.benchmarks.catalogue import BENCHMARKS
 from hack.benchmarks.measurement import Bar, Measurement, Verdict, number, table
 from hack.benchmarks.peer_processes import Converge, Framework, Round
@@ -113,6 +113,14 @@ def test_whole_controllers_are_measured():
 
     assert overhead.value > 0
     assert rate.value == pytest.approx(1000 / each.value)
+
+
+def test_searches_at_once_all_finish_with_a_job_each():
+    results = {each.name: each for each in searches.searches(0.02)}
+
+    assert results["searches finished"].verdict() is Verdict.OK
+    assert results["Jobs of a search, at most"].verdict() is Verdict.OK
+    assert results["operator memory"].verdict() is Verdict.OK
 
 
 def test_without_go_there_are_no_peers_and_one_line_says_so(tmp_path):

@@ -45,7 +45,7 @@ def test_a_product_outside_the_catalogue_has_no_sku_and_is_named_with_the_catalo
     assert "h200_sxm" in unknown_product_message(found)
 
 
-@pytest.mark.parametrize("memory", ["42505273344", "", "80GB", "-1", "81559.0"])
+@pytest.mark.parametrize("memory", ["42505273344", "", "80GB", "-1", "81559.0", " 81559"])
 def test_memory_that_is_no_number_of_mib_never_wins_the_tie(memory):
     found = inventory(
         node("old", "NVIDIA-A100-SXM4-40GB", 8, memory),
