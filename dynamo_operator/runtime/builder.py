@@ -70,6 +70,7 @@ def build(controller: Controller, parts: ControllerParts) -> RunningController:
             resource_type,
             watch.enqueue,
             (*controller.event_filters, *watch.predicates),
+            priority=watch.priority,
             low_priority=controller.low_priority,
             filtered=parts.metrics.event_filter(controller.name, resource_type),
         )

@@ -49,6 +49,7 @@ class Watch:
         metadata_only: fetch and keep no more than metadata; such a cache serves reads of metadata.
         optional: the kind is a custom resource that need not be defined: watched while it is, and
             without objects while it is not.
+        priority: of keys that a change concerns; what is no news has the controller's low one.
     """
 
     kind: AnyKind
@@ -58,6 +59,7 @@ class Watch:
     fields: Mapping[str, str] | str | None = None
     metadata_only: bool = False
     optional: bool = False
+    priority: int = Priority.NORMAL
 
 
 class Source(Protocol):
@@ -158,6 +160,7 @@ def enqueue_handler(
     enqueue: Enqueue,
     predicates: Sequence[Predicate],
     *,
+    priority: int = Priority.NORMAL,
     low_priority: int = Priority.LOW,
     filtered: Filtered | None = None,
 ) -> Callable[[ObjectEvent], None]:
@@ -168,6 +171,7 @@ def enqueue_handler(
         resource_type: whose events these are.
         enqueue: from a change to keys.
         predicates: all must pass; asked in this order up to the first that does not.
+        priority: of what is news.
         low_priority: of what is no news, i.e. the initial list and resyncs.
         filtered: told of each event that is dropped, and by whom.
     """
@@ -191,10 +195,10 @@ def enqueue_handler(
                 drop(event, predicate)
                 return
         is_news, reason = _news(event)
-        priority = Priority.NORMAL if is_news else low_priority
+        urgency = priority if is_news else low_priority
         trigger = Trigger(reason, resource_type, event.object.key)
         for key in enqueue(event):
-            sink.add(key, priority=priority, trigger=trigger)
+            sink.add(key, priority=urgency, trigger=trigger)
 
     return handle
 

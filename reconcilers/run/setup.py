@@ -23,14 +23,17 @@ from dynamo_operator.runtime.builtin_kinds import (
     RoleBinding,
     ServiceAccount,
 )
-from dynamo_operator.runtime.client import Client
+from dynamo_operator.runtime.client import Client, codec
 from dynamo_operator.runtime.client.errors import NotFoundError
+from informers.events import ObjectEvent
 from informers.indexers import BY_OWNER_UID, Index
 from informers.objects import CachedObject, ObjectKey
+from informers.work_queue import Priority
 from reconcilers.run.children import Children
 from reconcilers.run.errors import WaitingError
 from reconcilers.run.freeze import Freezer
 from reconcilers.run.job_control import LEAVING_JOBS, JobControl
+from reconcilers.run.outcome import job_condition
 from reconcilers.run.reconciler import RunReconciler
 from reconcilers.run.settings import RunSettings
 
@@ -103,6 +106,8 @@ def _controller(manager: Manager, reconciler: RunReconciler) -> Controller:
         field_manager=FIELD_MANAGER,
         owns=[Job],
         watches=[
+            # Where many Runs begin at once, one whose Job has ended does not wait behind them all.
+            Watch(Job, enqueue=to_run, predicates=[_has_ended], priority=Priority.HIGH),
             Watch(DynamoGraphDeploymentRequest, enqueue=enqueue_mapped(runs_of_request)),
             Watch(Pod, enqueue=enqueue_mapped(run_of_pod), labels=RUN_UID_LABEL),
             *(Watch(kind, enqueue=to_run, labels=RUN_UID_LABEL) for kind in own_children),
@@ -110,6 +115,11 @@ def _controller(manager: Manager, reconciler: RunReconciler) -> Controller:
         reconciler=reconciler,
         max_concurrent_reconciles=_CONCURRENCY,
     )
+
+
+def _has_ended(event: ObjectEvent) -> bool:
+    job = codec.decode(Job, event.object.data)
+    return any(job_condition(job, kind) is not None for kind in ("Complete", "Failed"))
 
 
 async def _serves_candidates(client: Client) -> bool:

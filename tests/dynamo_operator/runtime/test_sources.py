@@ -57,6 +57,16 @@ def test_the_priority_of_what_is_no_news_can_be_chosen():
     assert [priority for _, priority, _ in sink.taken] == [-5, 0]
 
 
+def test_a_watch_may_say_how_urgent_its_news_are():
+    sink = Sink()
+    handle = enqueue_handler(sink, WIDGET, enqueue_self, (), priority=100)
+
+    handle(Added(cached(), initial=True))
+    handle(Added(cached()))
+
+    assert [priority for _, priority, _ in sink.taken] == [-100, 100]
+
+
 def test_news_raises_the_priority_of_a_key_that_waits_since_the_first_list():
     queue: WorkQueue[ObjectKey] = WorkQueue()
     handle = enqueue_handler(queue, WIDGET, enqueue_self, ())
