@@ -179,15 +179,10 @@ def prune(value: Any, schema: Schema | None) -> Any:
 
 
 def _prune(value: Any, schema: Schema | None, *, kept: bool) -> Any:
+    if isinstance(value, str):  # what most of an object is
+        return value
     if isinstance(value, dict):
-        kept = kept or (schema is not None and schema.preserve_unknown)
-        return {
-            name: _prune(
-                child, schema.child(name) if schema else None, kept=_kept_below(schema, name, kept)
-            )
-            for name, child in value.items()
-            if kept or (schema is not None and schema.keeps(name))
-        }
+        return _pruned_fields(value, schema, kept=kept)
     if isinstance(value, list):
         items = schema.items if schema else None
         # What preserves unknown fields does so for the items of a list in its place, too.
@@ -199,12 +194,23 @@ def _prune(value: Any, schema: Schema | None, *, kept: bool) -> Any:
     return value
 
 
+def _pruned_fields(
+    fields: Mapping[str, Any], schema: Schema | None, *, kept: bool
+) -> dict[str, Any]:
+    if schema is None:
+        return {k: _prune(child, None, kept=True) for k, child in fields.items()} if kept else {}
+    kept = kept or schema.preserve_unknown
+    pruned = {}
+    for name, child in fields.items():
+        below = schema.child(name)
+        if below is not None:  # a declared field decides for itself
+            pruned[name] = _prune(child, below, kept=False)
+        elif kept or schema.any_additional:
+            pruned[name] = _prune(child, None, kept=kept)
+    return pruned
+
+
 _NO_NUMBERS: Final = frozenset({"string", "boolean", "object", "array"})
-
-
-def _kept_below(schema: Schema | None, name: str, kept: bool) -> bool:
-    """Whether unknown fields below `name` are kept: a declared field decides for itself."""
-    return kept if schema is None or schema.child(name) is None else False
 
 
 def unknown_fields(value: Any, schema: Schema | None) -> list[str]:
