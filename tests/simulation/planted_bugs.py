@@ -17,10 +17,11 @@ from unittest.mock import patch
 from dynamo_operator.api.labels import RUN_UID_LABEL
 from dynamo_operator.runtime.builtin_kinds import ConfigMap
 from dynamo_operator.runtime.reconciler import Result
+from informers.indexers import BY_OWNER_UID
 from informers.rate_limiters import ItemExponential
 from informers.watch_session import Outcome, WatchRequest
 from informers.work_queue import _PARKED
-from tests.simulation.relay import FINALIZER, RELAY_LABEL, ROLE_LABEL, config_of
+from tests.simulation.relay import FINALIZER, RELAY_LABEL, ROLE_LABEL, config_of, session_of
 
 Mutant = Callable[[Any], Any]
 """Gets a function, class or value of the real thing, and returns the one with the bug."""
@@ -347,6 +348,15 @@ def _dropped_on_error(original: Any) -> Any:
     return put_back
 
 
+async def _session_of_generated_name(self: Any, relay: Any) -> Any:
+    for each in await self.reader.by_index(ConfigMap, BY_OWNER_UID, relay.uid):
+        if each.labels.get(ROLE_LABEL) == "session":
+            return each.key.name
+    new = session_of(relay)
+    new.metadata.generate_name, new.metadata.name = "session-", ""
+    return (await self.client.create(new, owner=relay)).key.name
+
+
 FRAMEWORK_BUGS = (
     PlantedBug(
         "reads do not wait for own writes",
@@ -357,9 +367,7 @@ FRAMEWORK_BUGS = (
             "dynamo_operator.runtime.own_writes:OwnWrites.wrote": instead(_forgetful),
             "dynamo_operator.runtime.own_writes:OwnWrites.deleted": instead(_forgetful),
             "dynamo_operator.runtime.own_writes:OwnWrites.doubted": instead(_forgetful),
-            "tests.simulation.relay:RelayReconciler.sessions": instead(
-                lambda self, relay: self.cached_sessions(relay)
-            ),
+            "tests.simulation.relay:RelayReconciler.session": instead(_session_of_generated_name),
         },
     ),
     PlantedBug(
@@ -469,13 +477,16 @@ FRAMEWORK_BUGS = (
 # The Relay operator
 
 
-async def _adopts_by_label(self: Any, relay: Any) -> Any:
-    labels = {ROLE_LABEL: "session", RELAY_LABEL: relay.key.name}
-    found = await self.live.list(ConfigMap, namespace=relay.key.namespace, labels=labels)
-    for each in found[:1]:
-        adopted = ConfigMap.new(each.key.name, namespace=each.key.namespace, labels=labels)
-        await self.client.apply(adopted, owner=relay, force=True)
-    return found[:1]
+def _adopts_by_label(original: Any) -> Any:
+    async def session(self: Any, relay: Any) -> Any:
+        labels = {ROLE_LABEL: "session", RELAY_LABEL: relay.key.name}
+        for each in await self.live.list(ConfigMap, namespace=relay.key.namespace, labels=labels):
+            adopted = ConfigMap.new(each.key.name, namespace=each.key.namespace, labels=labels)
+            await self.client.apply(adopted, owner=relay, force=True)
+            return each.key.name
+        return await original(self, relay)
+
+    return session
 
 
 async def _lets_go_first(self: Any, relay: Any) -> None:
@@ -552,7 +563,7 @@ RELAY_BUGS = (
         "instaclustr/cassandra-operator#402; adoption by label",
         "relay",
         "",
-        {"tests.simulation.relay:RelayReconciler.sessions": instead(_adopts_by_label)},
+        {"tests.simulation.relay:RelayReconciler.session": _adopts_by_label},
     ),
     PlantedBug(
         "the finalizer is removed before the cleanup",

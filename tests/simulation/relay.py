@@ -1,8 +1,8 @@
 """A small operator such as many have: a Deployment, a Service and ConfigMaps for each Relay.
 
 It stands for what the bugs of other operators were found in: a finalizer with a cleanup outside of
-what the garbage collector sees, an immutable child that is replaced, a child with a generated name,
-and a status that says whether the newest spec is served.
+what the garbage collector sees, an immutable child that is replaced, children of which there may
+only ever be one, and a status that says whether the newest spec is served.
 """
 
 from __future__ import annotations
@@ -160,28 +160,9 @@ class RelayReconciler:
             raise ConflictError(409, "Conflict", f"Relay {relay.key} is gone")
 
     async def session(self, relay: Relay) -> str:
-        """Return the name of the Relay's one session, which the API server chose."""
-        found = await self.sessions(relay)
-        if not found:
-            labels = {ROLE_LABEL: "session", RELAY_LABEL: relay.key.name}
-            new = ConfigMap.new("", namespace=relay.key.namespace, labels=labels)
-            new.metadata.generate_name = "session-"
-            found = [await self.client.create(new, owner=relay)]
-        return found[0].key.name
-
-    async def sessions(self, relay: Relay) -> list[ConfigMap]:
-        """Return the sessions that the Relay has; none only if the API server says so."""
-        owned = await self.cached_sessions(relay)
-        if owned:
-            return owned
-        namespace, labels = relay.key.namespace, {ROLE_LABEL: "session"}
-        listed = await self.live.list(ConfigMap, namespace=namespace, labels=labels)
-        return [each for each in listed if is_owned(each, relay)]
-
-    async def cached_sessions(self, relay: Relay) -> list[ConfigMap]:
-        """Return those that the cache knows, among them whatever this process made."""
-        owned = await self.reader.by_index(ConfigMap, BY_OWNER_UID, relay.uid)
-        return [each for each in owned if each.labels.get(ROLE_LABEL) == "session"]
+        """Return the name of the Relay's one session: two processes at once make the same one."""
+        session = await self.child(relay, session_of(relay))
+        return str(session.key.name)
 
     async def config(self, relay: Relay) -> ConfigMap:
         """Return the frozen configuration; another one has another name."""
@@ -255,6 +236,15 @@ def config_name(relay: Relay) -> str:
     """Return the name of the configuration: another one for another content."""
     content = hashlib.sha256(json.dumps(data_of(relay)).encode()).hexdigest()[:10]
     return f"{child_name(relay, 'config')}-{content}"
+
+
+def session_of(relay: Relay) -> ConfigMap:
+    """Build the session."""
+    return ConfigMap.new(
+        child_name(relay, "session"),
+        namespace=relay.key.namespace,
+        labels={ROLE_LABEL: "session", RELAY_LABEL: relay.key.name},
+    )
 
 
 def data_of(relay: Relay) -> dict[str, str]:

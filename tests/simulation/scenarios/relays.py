@@ -53,7 +53,7 @@ SERVICES = ("", "services")
 RELAYS = ("example.com", "relays")
 GOES, STAYS = "edge-goes", "edge-stays"
 HELD = "other.example/held"
-_MASK = Mask(texts=(r"session-[a-z0-9]{5}",))
+_MASK = Mask(texts=(r"session-[a-z0-9]{5}",))  # the generated names of a planted bug
 
 
 async def deployments(world: World) -> None:
