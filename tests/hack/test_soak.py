@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from dynamo_operator.runtime.reconciler import Result
-from hack.soaks import seeds
+from hack.soaks import bugs, seeds
 from hack.soaks.cache_world import Climate, InvariantError, keep_caches
 from tests.dynamo_operator.simulation.scenarios import RIGHT, WRONG
+from tests.simulation.planted_bugs import PLANTED_BUGS, PlantedBug
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,6 +51,19 @@ def test_a_seed_that_breaks_something_is_made_small_and_told(lives, capsys):
     assert "I3 at most one of configmaps each" in told
     assert "  1. " in told
     assert "  2. " not in told
+
+
+def test_every_planted_bug_is_looked_for_and_one_that_is_missed_is_told(monkeypatch, capsys):
+    quick = next(bug for bug in PLANTED_BUGS if bug.scenario == "relay" and not bug.found_by)
+    nothing = PlantedBug("nothing", "nobody", "relay", "", {})
+    monkeypatch.setattr(bugs, "PLANTED_BUGS", (quick, nothing))
+
+    assert bugs.find_bugs() == 1
+
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith(f"{quick.name}: found, ")
+    assert told[1].startswith("nothing: relay holds with it, ")
+    assert told[2] == "1 of 2 planted bugs found"
 
 
 def test_the_script_compares_the_traces_of_two_processes():
