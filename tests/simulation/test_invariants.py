@@ -323,6 +323,18 @@ def remakes(play: Play) -> list[str]:
     return play.rest(reference=reference((JOBS, CHILD)))
 
 
+def makes_too_late(name: str) -> Told:
+    def make_again(play: Play) -> list[str]:
+        play.put(JOBS, CHILD, "operator")
+        play.remove(JOBS, CHILD, "user")
+        play.history.mark("killed", actor="operator", incarnation=1)
+        play.now = 3.0
+        play.put(JOBS, obj(name, uid="again", owner="uid of w"), "operator")
+        return play.rest(reference=reference((JOBS, CHILD)))
+
+    return make_again
+
+
 def cache_of(play: Play, version: str) -> list[str]:
     play.put(JOBS, CHILD, "operator")
     return play.rest(caches={"operator": {JOBS: {ObjectKey("default", "c"): version}}})
@@ -499,6 +511,7 @@ CASES: list[tuple[Callable[[], Invariant], Told, Told]] = [
         lambda play: play.rest(lines=["auth"]),
     ),
     (WriteMinimal, remakes, ends((JOBS, CHILD))),
+    (WriteMinimal, makes_too_late("another"), makes_too_late("c")),
 ]
 NAMES = [f"{position} {make().name}" for position, (make, _, _) in enumerate(CASES)]
 

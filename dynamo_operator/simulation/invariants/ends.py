@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from dynamo_operator.apiserver.storage import StorageKey
 from dynamo_operator.simulation.end_state import Mask, Reference
 from dynamo_operator.simulation.history import History
 from dynamo_operator.simulation.invariants.invariant import Rest, Silent
+from informers.objects import ObjectKey
 
 DEFAULT_MASK = Mask()
 
@@ -50,6 +53,9 @@ class EndsAs(Silent):
 class WriteMinimal(Silent):
     """I20: faults make no process create or delete more objects than the reference did.
 
+    What a process that is dead by then had asked to be made anew under a name that was taken
+    before, does not count: nobody can call a request back that is on its way.
+
     Args:
         resources: whose creations and deletions are counted; None for all that either run wrote.
         spare: how many more there may be of each.
@@ -67,7 +73,7 @@ class WriteMinimal(Silent):
             return
         mine = Reference.of(rest.history)
         for what, counts, wanted in (
-            ("created", mine.creations, rest.reference.creations),
+            ("created", mine.creations - _made_too_late(rest.history), rest.reference.creations),
             ("deleted", mine.deletions, rest.reference.deletions),
         ):
             for resource in sorted(counts):
@@ -78,6 +84,18 @@ class WriteMinimal(Silent):
                         f"{counts[resource]} {resource[1]} were {what},"
                         f" {wanted[resource]} without faults"
                     )
+
+
+def _made_too_late(history: History) -> Counter[StorageKey]:
+    died = {(m.actor, m.incarnation): m.seconds for m in history.marks if m.what == "killed"}
+    counts, taken = Counter[StorageKey](), set[tuple[StorageKey, ObjectKey]]()
+    for commit in history.commits:
+        if commit.verb != "create":
+            continue
+        is_late = commit.seconds > died.get((commit.actor, commit.incarnation), math.inf)
+        counts[commit.resource] += is_late and (commit.resource, commit.key) in taken
+        taken.add((commit.resource, commit.key))
+    return counts
 
 
 class CachesTrue(Silent):
