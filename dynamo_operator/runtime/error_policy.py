@@ -36,7 +36,8 @@ class ErrorPolicy:
     change of what concerns the key still tries it at once.
 
     While the API server is away the delay grows to half a minute only, so that all is well again
-    soon after it is back. A server that says when to come back is heeded, up to half a minute, too.
+    soon after it is back. A server that says when to come back is heeded, up to half a minute, too,
+    and by what changes meanwhile as well: the loop keeps the key until then.
 
     Args:
         results: what follows errors of a class and its subclasses; the nearest class counts.
@@ -67,9 +68,9 @@ class ErrorPolicy:
         if self._panic_limit is not None and count >= self._panic_limit:
             self._report(key, error, count)
             return Result.requeue(after=PANIC_PAUSE_SECONDS)
-        asked = error.retry_after_seconds if isinstance(error, _REFUSED) else None
-        if asked is not None and asked > 0:
-            return Result.requeue(after=min(asked, OUTAGE_PAUSE_SECONDS))
+        asked = asked_pause(error)
+        if asked > 0:
+            return Result.requeue(after=asked)
         longest = OUTAGE_PAUSE_SECONDS if isinstance(error, _OUTAGE) else None
         return Result.backoff(str(error), at_most=longest)
 
@@ -84,6 +85,12 @@ class ErrorPolicy:
             return 0
         self._panics[key] = count = self._panics.get(key, 0) + 1
         return count
+
+
+def asked_pause(error: Exception) -> float:
+    """Return for how many seconds a server that refused wants to be left alone, 0 for at all."""
+    asked = error.retry_after_seconds if isinstance(error, _REFUSED) else None
+    return min(max(asked or 0.0, 0.0), OUTAGE_PAUSE_SECONDS)
 
 
 def is_terminal(error: BaseException) -> bool:

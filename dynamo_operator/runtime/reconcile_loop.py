@@ -10,6 +10,8 @@ at once. What follows is decided before `done`:
     TerminalError               forgotten             no                          error
     any other exception         as the error policy's result; by default backoff  error
 
+After a refusal with a Retry-After nothing brings the key back before that time, events included.
+
 A key that comes back keeps the priority with which it was taken, unless the result says another. An
 exception is a reconcile's normal way to fail; one that can only be a defect (a TypeError, a
 KeyError, ...) is counted as a panic too and logged with its traceback.
@@ -25,7 +27,7 @@ from uuid import UUID
 import structlog
 
 from dynamo_operator.runtime.defects import DEFECTS
-from dynamo_operator.runtime.error_policy import ErrorPolicy
+from dynamo_operator.runtime.error_policy import ErrorPolicy, asked_pause
 from dynamo_operator.runtime.log_context import ReconcileLogContext
 from dynamo_operator.runtime.metrics import ControllerMetrics
 from dynamo_operator.runtime.reconciler import Reconciler, Result
@@ -87,6 +89,7 @@ class ReconcileLoop:
         self._metrics = metrics
         self._clock = clock
         self._random = random
+        self._held_until: dict[ObjectKey, float] = {}
         metrics.watch_queue(queue.statistics)
 
     async def run(self) -> None:
@@ -123,13 +126,22 @@ class ReconcileLoop:
                 return
             try:
                 if self._concerns(item.key):
-                    await self._attempt(item)
+                    await self._attempt_unless_held(item)
                 else:
+                    self._held_until.pop(item.key, None)
                     self._queue.forget(item.key)
                     self._errors.passed(item.key)
                     _log.debug("key dropped", controller=self._name, key=str(item.key))
             finally:
                 self._queue.done(item.key)
+
+    async def _attempt_unless_held(self, item: QueueItem[ObjectKey]) -> None:
+        wait = self._held_until.get(item.key, 0.0) - self._clock.monotonic()
+        if wait > 0:  # an event does not make a server that asked for a pause any better
+            self._queue.add(item.key, priority=item.priority, after=wait, trigger=item.trigger)
+            return
+        self._held_until.pop(item.key, None)
+        await self._attempt(item)
 
     async def _attempt(self, item: QueueItem[ObjectKey]) -> None:
         self._metrics.active_workers.inc()
@@ -196,6 +208,9 @@ class ReconcileLoop:
             self._metrics.panics.inc()
         result = self._errors.judge(item.key, error)
         self._put_back(item, result, backoff=_RETRY)
+        asked = asked_pause(error)
+        if asked and result == Result.requeue(after=asked):
+            self._held_until[item.key] = self._clock.monotonic() + asked
         event = "reconcile failed"
         if result.requeue_after is None and result.backoff_reason is None:
             self._metrics.terminal_errors.inc()

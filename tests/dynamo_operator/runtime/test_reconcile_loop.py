@@ -267,6 +267,35 @@ async def test_a_server_that_says_when_to_come_back_is_heeded_for_half_a_minute(
     assert bench.calls == [("a", 0.0), ("a", then)]
 
 
+async def test_an_event_does_not_bring_a_key_back_before_a_server_wants_it():
+    bench = Bench()
+    bench.script["a"] = [TooManyRequestsError(429, retry_after_seconds=7)]
+
+    async with bench.running():
+        bench.queue.add(A)
+        await asyncio.sleep(1)
+        bench.queue.add(A, priority=Priority.HIGH)
+        bench.queue.add(B)
+        await asyncio.sleep(9)
+        bench.queue.add(A)
+        await asyncio.sleep(1)
+
+    assert bench.calls == [("a", 0.0), ("b", 1.0), ("a", 7.0), ("a", 10.0)]
+
+
+async def test_an_event_brings_a_key_back_whose_errors_an_operator_judges_itself():
+    bench = Bench(results={TooManyRequestsError: Result.requeue(after=5)})
+    bench.script["a"] = [TooManyRequestsError(429, retry_after_seconds=7)]
+
+    async with bench.running():
+        bench.queue.add(A)
+        await asyncio.sleep(1)
+        bench.queue.add(A)
+        await asyncio.sleep(1)
+
+    assert bench.calls == [("a", 0.0), ("a", 1.0)]
+
+
 async def test_a_backoff_may_have_a_longest_delay():
     bench = Bench()
     bench.script["a"] = [Result.backoff("soon", at_most=0.02)] * 5
