@@ -21,7 +21,14 @@ from informers.indexers import BY_OWNER_UID
 from informers.rate_limiters import ItemExponential
 from informers.watch_session import Outcome, WatchRequest
 from informers.work_queue import _PARKED
-from tests.simulation.relay import FINALIZER, RELAY_LABEL, ROLE_LABEL, config_of, session_of
+from tests.simulation.relay import (
+    FINALIZER,
+    RELAY_LABEL,
+    ROLE_LABEL,
+    config_of,
+    is_owned,
+    session_of,
+)
 
 Mutant = Callable[[Any], Any]
 """Gets a function, class or value of the real thing, and returns the one with the bug."""
@@ -348,13 +355,19 @@ def _dropped_on_error(original: Any) -> Any:
     return put_back
 
 
-async def _session_of_generated_name(self: Any, relay: Any) -> Any:
-    for each in await self.reader.by_index(ConfigMap, BY_OWNER_UID, relay.uid):
-        if each.labels.get(ROLE_LABEL) == "session":
-            return each.key.name
-    new = session_of(relay)
-    new.metadata.generate_name, new.metadata.name = "session-", ""
-    return (await self.client.create(new, owner=relay)).key.name
+def _session_of_generated_name(*, looks_it_up: bool) -> Mutant:
+    async def session(self: Any, relay: Any) -> Any:
+        found = await self.reader.by_index(ConfigMap, BY_OWNER_UID, relay.uid)
+        if looks_it_up:
+            found += await self.live.list(ConfigMap, namespace=relay.key.namespace)
+        for each in found:
+            if each.labels.get(ROLE_LABEL) == "session" and is_owned(each, relay):
+                return each.key.name
+        new = session_of(relay)
+        new.metadata.generate_name, new.metadata.name = "session-", ""
+        return (await self.client.create(new, owner=relay)).key.name
+
+    return instead(session)
 
 
 FRAMEWORK_BUGS = (
@@ -367,7 +380,9 @@ FRAMEWORK_BUGS = (
             "dynamo_operator.runtime.own_writes:OwnWrites.wrote": instead(_forgetful),
             "dynamo_operator.runtime.own_writes:OwnWrites.deleted": instead(_forgetful),
             "dynamo_operator.runtime.own_writes:OwnWrites.doubted": instead(_forgetful),
-            "tests.simulation.relay:RelayReconciler.session": instead(_session_of_generated_name),
+            "tests.simulation.relay:RelayReconciler.session": _session_of_generated_name(
+                looks_it_up=False
+            ),
         },
     ),
     PlantedBug(
@@ -382,7 +397,12 @@ FRAMEWORK_BUGS = (
         "crossplane/crossplane-runtime#283; retry of what is not idempotent",
         "relay",
         "ambiguous create configmaps",
-        {"dynamo_operator.runtime.client.rest:RestClient._delay_before_retry": _eager},
+        {
+            "dynamo_operator.runtime.client.rest:RestClient._delay_before_retry": _eager,
+            "tests.simulation.relay:RelayReconciler.session": _session_of_generated_name(
+                looks_it_up=True
+            ),
+        },
     ),
     PlantedBug(
         "410 inside a watch is taken for any error",
