@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 from dynamo_operator.hardware.dcgm import read_metrics
 from dynamo_operator.hardware.inventory import (
@@ -18,8 +18,12 @@ from dynamo_operator.hardware.node_labels import survey_nodes
 from dynamo_operator.runtime.builtin_kinds import Node, Pod
 from dynamo_operator.runtime.client import Reader
 from dynamo_operator.runtime.client.errors import ClientError, ForbiddenError
+from dynamo_operator.runtime.error_policy import asked_pause
+from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.runtime.permissions import Permission
 from informers.clock import Clock
+
+M = TypeVar("M", bound=KubeModel)
 
 DISCOVERY_SECONDS: Final = 6.0
 SCRAPE_SECONDS: Final = 5.0
@@ -67,6 +71,7 @@ class GpuDiscovery:
         self._endpoint = endpoint
         self._known: tuple[float, Survey] | None = None
         self._looking: asyncio.Future[Survey | None] | None = None
+        self._refusals: dict[type[KubeModel], tuple[float, ClientError]] = {}
 
     async def discover(self, *, sku: str | None = None) -> GpuInventory:
         """Return the GPUs to search on.
@@ -120,7 +125,7 @@ class GpuDiscovery:
 
     async def _survey_labels(self) -> Survey:
         try:
-            return survey_nodes(await self._reader.list(Node))
+            return survey_nodes(await self._list(Node))
         except ClientError as error:
             return Survey((), (_failure("list nodes", error),))
 
@@ -140,10 +145,21 @@ class GpuDiscovery:
     async def _exporters(self) -> list[Pod]:
         found: dict[tuple[str, str], Pod] = {}
         for selector in EXPORTER_SELECTORS:
-            for pod in await self._reader.list(Pod, labels=selector):
+            for pod in await self._list(Pod, labels=selector):
                 if pod.status.get("phase") == "Running" and pod.status.get("podIP"):
                     found[pod.key.namespace, pod.key.name] = pod
         return [found[key] for key in sorted(found)]
+
+    async def _list(self, kind: type[M], *, labels: Mapping[str, str] | None = None) -> list[M]:
+        """List objects of all namespaces; a refusal holds for as long as the server asked for."""
+        until, refusal = self._refusals.get(kind, (0.0, None))
+        if refusal is not None and self._clock.monotonic() < until:
+            raise refusal.with_traceback(None)
+        try:
+            return await self._reader.list(kind, labels=labels)
+        except ClientError as error:
+            self._refusals[kind] = self._clock.monotonic() + asked_pause(error), error
+            raise
 
     async def _scrape(self, pod: Pod, fetch: Fetch) -> Survey:
         address = str(pod.status["podIP"])

@@ -24,6 +24,7 @@ from dynamo_operator.runtime.client.errors import (
     TooManyRequestsError,
 )
 from dynamo_operator.runtime.client.generated_models import GeneratedModel
+from dynamo_operator.runtime.error_policy import asked_pause
 from dynamo_operator.runtime.models import KubeModel
 from informers.clock import Clock
 from informers.objects import ObjectKey
@@ -258,9 +259,10 @@ class EventRecorder:
             except ClientError as error:
                 if remaining == 0 or _why_dropped(error) != "unreachable":
                     return error
+                pause = max(_RETRY_SECONDS, asked_pause(error))
             else:
                 return None
-            await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(pause)
         raise AssertionError("unreachable: at least one try")
 
     def _give_up(self, occurrence: _Occurrence, error: ClientError) -> None:

@@ -5,7 +5,12 @@ import pytest
 from dynamo_operator.hardware.discovery import GpuDiscovery
 from dynamo_operator.hardware.inventory import GpuDiscoveryError
 from dynamo_operator.runtime.builtin_kinds import Node, Pod
-from dynamo_operator.runtime.client.errors import ForbiddenError, ServerError, TransportError
+from dynamo_operator.runtime.client.errors import (
+    ForbiddenError,
+    ServerError,
+    TooManyRequestsError,
+    TransportError,
+)
 from dynamo_operator.testing.virtual_time import VirtualClock, run
 
 L4_NODE = Node.new(
@@ -202,3 +207,20 @@ def test_who_waits_for_a_look_that_is_broken_off_looks_again():
 
     assert run(break_off()) == 4
     assert answers.lists == 2
+
+
+def test_a_server_that_asked_for_a_pause_is_not_asked_before():
+    reader = Answers(nodes=TooManyRequestsError(429, message="busy", retry_after_seconds=20))
+
+    async def asked():
+        discovery = GpuDiscovery(reader, fetch=None, clock=VirtualClock())
+        for _ in range(3):
+            with pytest.raises(GpuDiscoveryError, match="busy"):
+                await discovery.discover()
+            await asyncio.sleep(6)
+        refused = reader.lists
+        reader.nodes = (L4_NODE,)
+        await asyncio.sleep(3)
+        return refused, await discovery.gpus_per_node()
+
+    assert run(asked()) == (1, 4)

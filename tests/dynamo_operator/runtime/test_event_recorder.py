@@ -11,6 +11,7 @@ from dynamo_operator.runtime.client.errors import (
     AlreadyExistsError,
     InvalidError,
     NotFoundError,
+    TooManyRequestsError,
     TransportError,
 )
 from dynamo_operator.runtime.event_recorder import EventRecorder, cut_note
@@ -209,6 +210,17 @@ async def test_a_refused_event_is_logged_once_and_never_retried(bench):
     assert bench.dropped == ["refused"] * 3
     complaints = [line["event"] for line in logs if line["log_level"] != "info"]
     assert complaints == ["event not recorded"]
+
+
+async def test_an_event_waits_for_as_long_as_a_server_asks(bench):
+    bench.writer.failures = [TooManyRequestsError(429, retry_after_seconds=25)]
+    async with running(bench.recorder):
+        bench.recorder.record(OBJECT, **TEXT)
+        await asyncio.sleep(24.9)
+        assert bench.writer.tries == 1
+        await asyncio.sleep(0.2)
+
+    assert len(bench.writer.created) == 1
 
 
 async def test_an_event_waits_for_a_server_that_is_away(bench):
