@@ -45,7 +45,7 @@ def set_condition(conditions: list[C], condition: C, *, now: datetime) -> bool:
     """Put a condition in the place of the one of its type; return whether anything changed.
 
     The time of the last transition becomes `now` exactly when the status differs from before;
-    the one in `condition` is not looked at.
+    the one in `condition` is not looked at. It never goes back, even where the clock did.
     """
     index, present = _find(conditions, condition.type)
     if present is not None and _says(present) == _says(condition):
@@ -53,13 +53,20 @@ def set_condition(conditions: list[C], condition: C, *, now: datetime) -> bool:
     if present is not None and present.status == condition.status and present.last_transition_time:
         time = present.last_transition_time
     else:
-        time = format_time(now)
+        time = format_time(_no_earlier(now, present.last_transition_time if present else ""))
     condition = condition.model_copy(update={"last_transition_time": time})
     if present is None:
         conditions.append(condition)
     else:
         conditions[index] = condition
     return True
+
+
+def _no_earlier(now: datetime, before: str) -> datetime:
+    try:
+        return max(now, datetime.fromisoformat(before))
+    except (ValueError, TypeError):  # no time, or one without a zone: somebody else's
+        return now
 
 
 def find_condition(conditions: Iterable[C], type_: str) -> C | None:

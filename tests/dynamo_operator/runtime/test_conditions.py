@@ -77,6 +77,24 @@ def test_another_status_moves_the_time_and_only_that_condition():
     ]
 
 
+def test_the_time_does_not_go_back_with_the_clock():
+    conditions: list[Condition] = []
+    set_condition(conditions, ready("False"), now=LATER)
+
+    assert set_condition(conditions, ready("True"), now=NOW)
+
+    assert conditions[0].status == "True"
+    assert conditions[0].last_transition_time == format_time(LATER)
+
+
+def test_a_time_that_is_none_is_replaced():
+    conditions = [ready("False", last_transition_time="some day")]
+
+    assert set_condition(conditions, ready("True"), now=NOW)
+
+    assert conditions[0].last_transition_time == format_time(NOW)
+
+
 def test_the_callers_condition_is_left_alone():
     condition = ready("True", last_transition_time="before")
 
