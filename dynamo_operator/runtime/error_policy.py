@@ -13,6 +13,7 @@ from dynamo_operator.runtime.client.errors import (
 )
 from dynamo_operator.runtime.defects import DEFECTS
 from dynamo_operator.runtime.reconciler import Result, TerminalError
+from informers.errors import ListWatchError
 from informers.objects import ObjectKey
 
 PANIC_LIMIT: Final = 10
@@ -22,8 +23,8 @@ OUTAGE_PAUSE_SECONDS: Final = 30.0
 # No answer, or none of substance: they say nothing of the key, and end without an event that would
 # bring it back.
 _OUTAGE = (TransportError, UnknownOutcomeError, ServerError, TooManyRequestsError)
-# Those of them with which a server may say when to come back.
-_REFUSED = (ServerError, TooManyRequestsError)
+# Errors with which a server may say when to come back.
+_REFUSED = (ServerError, TooManyRequestsError, ListWatchError)
 
 PanicReport = Callable[[ObjectKey, Exception, int], None]
 

@@ -18,6 +18,7 @@ from dynamo_operator.runtime.reconcile_loop import ReconcileLoop
 from dynamo_operator.runtime.reconciler import Result, TerminalError
 from dynamo_operator.testing.virtual_time import VirtualClock
 from informers.clock import Random
+from informers.errors import ListWatchError
 from informers.objects import ObjectKey
 from informers.work_queue import Priority, Trigger, WorkQueue
 
@@ -257,7 +258,7 @@ async def test_after_an_outage_of_any_length_keys_come_back_within_half_a_minute
 
 
 @pytest.mark.parametrize(("asked", "then"), [(7, 7.0), (3600, 30.0)])
-@pytest.mark.parametrize("error", [TooManyRequestsError, ServerError])
+@pytest.mark.parametrize("error", [TooManyRequestsError, ServerError, ListWatchError])
 async def test_a_server_that_says_when_to_come_back_is_heeded_for_half_a_minute(error, asked, then):
     bench = Bench()
     bench.script["a"] = [error(503, retry_after_seconds=asked)]
