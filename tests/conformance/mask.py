@@ -113,7 +113,7 @@ class Mask:
 
     def _scalar(self, value: Json, key: str) -> Json:
         if key == "continue" and value:
-            return _continuation(value)
+            return _continuation(value).replace(self._namespace, "NAMESPACE")
         if key == "message" and isinstance(value, str):
             first, _, more = value.partition("\n")
             first = _SELF_TYPE.sub("selfType", first)

@@ -32,7 +32,7 @@ a life, by name
   WATCH configmaps?resourceVersion=$1.metadata.resourceVersion&fieldSelector=metadata.name%3Db&timeoutSeconds=1
   WATCH configmaps/a?resourceVersion=$1.metadata.resourceVersion Events=5
   WATCH /api/v1/watch/namespaces/$ns/configmaps?resourceVersion=$1.metadata.resourceVersion Events=5
-  GET /api/v1/watch/namespaces/$ns/configmaps/a?resourceVersion=$1.metadata.resourceVersion&timeoutSeconds=1
+  WATCH /api/v1/watch/namespaces/$ns/configmaps/a?resourceVersion=$1.metadata.resourceVersion Events=5
   WATCH configmaps/a?resourceVersion=$1.metadata.resourceVersion&fieldSelector=metadata.name%3Db&timeoutSeconds=1
 a Pod's phase selected
   GET pods
