@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 import pytest_asyncio
@@ -112,13 +113,20 @@ async def test_a_search_survives_when_the_api_server_has_to(
     assert len(run.status.candidate_refs) == len(scripted_planner.ORDER)
     assert len(stage.cluster.audit.created("jobs", namespace=stage.namespace)) == 1
     requests = operation.proxy.requests[before:]
-    relists = Counter(each.route.plural for each in requests if is_relist(each))
+    relists = Counter(informer_of(each) for each in requests if is_relist(each))
     assert max(relists.values(), default=0) <= 1, relists
     assert relists or outage is not restart_without_history
-    asked = Counter((each.method, each.route.verb, each.route.plural) for each in requests)
+    asked = Counter((each.method, each.route.verb, *informer_of(each)) for each in requests)
     assert max(asked.values()) <= MOST_REQUESTS, asked
-    watched = Counter(each.route.plural for each in requests if each.route.verb == "watch")
+    watched = Counter(informer_of(each) for each in requests if each.route.verb == "watch")
     assert max(watched.values()) <= MOST_WATCHES, watched
+
+
+def informer_of(request: ProxiedRequest) -> tuple[str, ...]:
+    """The kind and the selectors that make an informer."""
+    query = parse_qs(request.query)
+    selectors = (query.get(name, [""])[0] for name in ("labelSelector", "fieldSelector"))
+    return (request.route.plural, *selectors)
 
 
 def is_relist(request: ProxiedRequest) -> bool:
