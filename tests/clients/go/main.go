@@ -137,7 +137,7 @@ func serverSideApply(ctx context.Context, client kubernetes.Interface) {
 	fmt.Println("applied generation", applied.Generation)
 	again, err := deployments.Apply(ctx, wanted, metav1.ApplyOptions{FieldManager: "go"})
 	check(err)
-	fmt.Println("unchanged", again.ResourceVersion == applied.ResourceVersion)
+	fmt.Println("unchanged", again.Generation == applied.Generation)
 	wanted.Spec.WithReplicas(1)
 	_, err = deployments.Apply(ctx, wanted, metav1.ApplyOptions{FieldManager: "other"})
 	fmt.Println("conflict", apierrors.IsConflict(err))
