@@ -205,7 +205,10 @@ def test_the_audit_log_has_every_request_and_no_refused_one(finished: Finished):
     assert [
         e
         for e in events
-        if e["responseStatus"]["code"] in (401, 403, 500, 501) and "objectRef" in e
+        if e["responseStatus"]["code"] in (401, 403, 500, 501)
+        and "objectRef" in e
+        # A node may read what its Pods use a moment after they are bound to it, and asks again.
+        and "no relationship found between node" not in e["responseStatus"].get("message", "")
     ] == []
 
 
