@@ -9,6 +9,8 @@
 | resource versions in messages | VERSION | as above |
 | times within an hour of now | TIME, MICROTIME | clocks; their form is compared |
 | continue tokens | CONTINUE and what they go on after | a server's own encoding |
+| ages in Tables, in seconds | AGE | clocks |
+| order of the managers that an apply conflicts with | sorted | random |
 | suffixes of generated names | generateName and XXXXX | random |
 | order of managedFields | sorted | depends on the second of the clock |
 | the number in the name of an expression's own type | selfType | random |
@@ -55,6 +57,7 @@ _DECODING = re.compile(
     r"|no kind \"\w+\" is registered ).*"
 )
 _SELF_TYPE = re.compile(r"selfType\d+")
+_AGE = re.compile(r"\d+s")
 _PROTOBUF = ", application/vnd.kubernetes.protobuf"
 _NEAR = timedelta(hours=1)
 _ALLOCATED = frozenset({"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"})
@@ -100,7 +103,7 @@ class Mask:
     def _value(self, value: Json, key: str) -> Json:
         if isinstance(value, list):
             items = [self._value(item, key) for item in value]
-            if key == "managedFields":
+            if key == "managedFields" or (key == "causes" and _are_conflicts(items)):
                 items.sort(key=lambda item: json.dumps(item, sort_keys=True))
             return items
         if not isinstance(value, dict):
@@ -122,7 +125,13 @@ class Mask:
             return f"{first}\n..." if more else first
         if key in _ALLOCATED and value and value != "None":
             return "ALLOCATED"
+        if key == "cells" and isinstance(value, str) and _AGE.fullmatch(value):
+            return "AGE"
         return value
+
+
+def _are_conflicts(causes: list[Json]) -> bool:
+    return all(cause.get("reason") == "FieldManagerConflict" for cause in causes)
 
 
 def versions(answers: list[Json]) -> list[Json]:
