@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from dynamo_operator.apiserver.expressions.macros import expanded
 from dynamo_operator.apiserver.expressions.syntax import (
+    RESERVED,
     Call,
     Entry,
     ListOf,
@@ -22,27 +23,6 @@ from dynamo_operator.apiserver.expressions.syntax import (
 )
 from dynamo_operator.apiserver.expressions.values import Unsigned
 
-_RESERVED: Final = frozenset(
-    [
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ]
-)
 _LEVELS: Final = (
     ("||",),
     ("&&",),
@@ -223,7 +203,7 @@ class _Parser:
             raise SyntaxFault(_unexpected(token), token.position)
         if token.text in _WORDS:
             return Literal(token.position, _WORDS[token.text])
-        if token.text in _RESERVED:
+        if token.text in RESERVED:
             raise SyntaxFault(f"reserved identifier: {token.text}", token.position)
         if (opening := self._accept("(")) is not None:
             call = Call(opening.position, token.text, self._until(")"))

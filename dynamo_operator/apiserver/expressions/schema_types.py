@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from dynamo_operator.apiserver.expressions.costs import Range
+from dynamo_operator.apiserver.expressions.syntax import RESERVED
 from dynamo_operator.apiserver.expressions.types import (
     BOOL,
     BYTES,
@@ -31,31 +32,7 @@ from dynamo_operator.apiserver.expressions.values import (
 from dynamo_operator.apiserver.schema import Schema
 
 LARGEST_REQUEST: Final = 3 * 1024 * 1024
-_RESERVED: Final = frozenset(
-    [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "void",
-        "while",
-        "var",
-    ]
-)
+_KEYWORDS: Final = RESERVED | {"true", "false", "null", "in"}
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPABLE: Final = re.compile(r"[A-Za-z_.\-/][A-Za-z0-9_.\-/]*")
 _READABLE_METADATA: Final = ("name", "generateName")
@@ -70,7 +47,7 @@ _SCALARS: Final = {"boolean": (BOOL, 4), "number": (DOUBLE, 1), "integer": (INT,
 
 def escape(name: str) -> str:
     """Return the identifier by which an expression names a property; nothing if it cannot."""
-    if name in _RESERVED:
+    if name in _KEYWORDS:
         return f"__{name}__"
     if _ESCAPABLE.fullmatch(name) is None:
         return ""

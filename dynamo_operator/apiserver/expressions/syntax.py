@@ -15,6 +15,29 @@ from dynamo_operator.apiserver.expressions.types import Type
 RESULT: Final = "@result"
 """The accumulator of comprehensions that macros make."""
 
+RESERVED: Final = frozenset(
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
+)
+"""Words that cannot be identifiers, beside those that mean something: true, false, null, in."""
+
 _TOKEN: Final = re.compile(
     r"""(?P<string>(?:[rR][bB]?|[bB][rR]?)?(?:\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''"""
     r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))"""
