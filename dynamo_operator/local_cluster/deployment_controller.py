@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 from dynamo_operator.local_cluster.claims import claim
+from dynamo_operator.local_cluster.cluster_controller import ClusterController
 from dynamo_operator.local_cluster.deployment_plan import DeploymentPlan, plan_deployment
 from dynamo_operator.local_cluster.deployment_revisions import REVISION, find_new
 from dynamo_operator.local_cluster.deployment_sizes import is_rolling
@@ -33,7 +34,7 @@ from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.owner_references import is_controlled_by
 from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.runtime.sources import Watch
-from informers.clock import Clock, Random, SystemClock, system_random
+from informers.clock import Clock
 from informers.indexers import BY_OWNER_UID
 from informers.objects import ObjectKey, controller_ref
 
@@ -41,27 +42,13 @@ _NAME = "deployment-controller"
 _WORKERS = 4
 
 
-class DeploymentController:
-    """Runs Deployments, and the ReplicaSets that they are made of.
+class DeploymentController(ClusterController):
+    """Runs Deployments, and the ReplicaSets that they are made of."""
 
-    Args:
-        client: of the cluster.
-        clock: times.
-        random: jitter.
-    """
+    name = _NAME
 
-    needs_leadership = False
-
-    def __init__(
-        self, client: Client, *, clock: Clock | None = None, random: Random | None = None
-    ) -> None:
-        self._client = client.with_field_manager(_NAME)
-        self._clock = clock or SystemClock()
-        self._random = random or system_random()
-
-    async def run(self) -> None:
-        """Run until cancelled."""
-        manager = Manager(self._client, clock=self._clock, random=self._random, name=_NAME)
+    def add_to(self, manager: Manager) -> None:
+        """Add what this controls to the manager."""
         reconciler = DeploymentReconciler(
             manager.reader, manager.client, events=manager.events, clock=self._clock
         )
@@ -79,7 +66,6 @@ class DeploymentController:
                 needs_leadership=False,
             )
         )
-        await manager.run()
 
 
 class DeploymentReconciler:

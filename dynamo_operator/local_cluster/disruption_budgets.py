@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from dynamo_operator.local_cluster.cluster_controller import ClusterController
 from dynamo_operator.local_cluster.deployment_sizes import scaled, size_of
 from dynamo_operator.local_cluster.pod_facts import is_ready, selector_matcher, selector_text
 from dynamo_operator.local_cluster.pod_status import parse_time, timestamp
@@ -29,7 +30,7 @@ from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.runtime.sources import Watch
-from informers.clock import Clock, Random, SystemClock, system_random
+from informers.clock import Clock
 from informers.events import ObjectEvent
 from informers.objects import ObjectKey, controller_ref
 
@@ -37,27 +38,13 @@ _NAME = "disruption-controller"
 _EVICTION_TIMEOUT = timedelta(minutes=2)  # an evicted Pod that is there still counts again
 
 
-class DisruptionBudgets:
-    """Keeps the status of PodDisruptionBudgets.
+class DisruptionBudgets(ClusterController):
+    """Keeps the status of PodDisruptionBudgets."""
 
-    Args:
-        client: of the cluster.
-        clock: times.
-        random: jitter.
-    """
+    name = _NAME
 
-    needs_leadership = False
-
-    def __init__(
-        self, client: Client, *, clock: Clock | None = None, random: Random | None = None
-    ) -> None:
-        self._client = client.with_field_manager(_NAME)
-        self._clock = clock or SystemClock()
-        self._random = random or system_random()
-
-    async def run(self) -> None:
-        """Run until cancelled."""
-        manager = Manager(self._client, clock=self._clock, random=self._random, name=_NAME)
+    def add_to(self, manager: Manager) -> None:
+        """Add what this controls to the manager."""
         reconciler = BudgetReconciler(manager.reader, manager.client, clock=self._clock)
         manager.add(
             Controller(
@@ -72,7 +59,6 @@ class DisruptionBudgets:
                 needs_leadership=False,
             )
         )
-        await manager.run()
 
 
 class BudgetReconciler:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dynamo_operator.local_cluster.cluster_controller import ClusterController
 from dynamo_operator.local_cluster.endpoint_slice_plan import (
     MANAGED_BY,
     MANAGER,
@@ -23,7 +24,6 @@ from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.runtime.selectors import label_matcher
 from dynamo_operator.runtime.sources import Watch
-from informers.clock import Clock, Random, SystemClock, system_random
 from informers.events import ObjectEvent
 from informers.objects import ObjectKey
 
@@ -31,27 +31,13 @@ _NAME = "endpointslice-controller"
 _WORKERS = 4
 
 
-class EndpointSlices:
-    """Keeps the EndpointSlices of Services that have a selector.
+class EndpointSlices(ClusterController):
+    """Keeps the EndpointSlices of Services that have a selector."""
 
-    Args:
-        client: of the cluster.
-        clock: times.
-        random: jitter.
-    """
+    name = _NAME
 
-    needs_leadership = False
-
-    def __init__(
-        self, client: Client, *, clock: Clock | None = None, random: Random | None = None
-    ) -> None:
-        self._client = client.with_field_manager(_NAME)
-        self._clock = clock or SystemClock()
-        self._random = random or system_random()
-
-    async def run(self) -> None:
-        """Run until cancelled."""
-        manager = Manager(self._client, clock=self._clock, random=self._random, name=_NAME)
+    def add_to(self, manager: Manager) -> None:
+        """Add what this controls to the manager."""
         reconciler = ServiceReconciler(manager.reader, manager.client)
         manager.add(
             Controller(
@@ -71,7 +57,6 @@ class EndpointSlices:
                 needs_leadership=False,
             )
         )
-        await manager.run()
 
 
 class ServiceReconciler:

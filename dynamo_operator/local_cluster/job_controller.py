@@ -9,6 +9,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+from dynamo_operator.local_cluster.cluster_controller import ClusterController
 from dynamo_operator.local_cluster.job_plan import (
     TRACKING_FINALIZER,
     JobPlan,
@@ -29,7 +30,7 @@ from dynamo_operator.runtime.finalizers import remove_finalizer
 from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.runtime.sources import Watch
-from informers.clock import Clock, Random, SystemClock, system_random
+from informers.clock import Clock
 from informers.indexers import BY_OWNER_UID
 from informers.indexers import by_label as index_by_label
 from informers.objects import ObjectKey, controller_ref
@@ -40,29 +41,13 @@ _MANAGED_BY = "kubernetes.io/job-controller"
 _WORKERS = 4
 
 
-class JobController:
-    """Makes Jobs run.
+class JobController(ClusterController):
+    """Makes Jobs run."""
 
-    Args:
-        client: of the cluster.
-        clock: times.
-        random: jitter.
-    """
+    name = "job-controller"
 
-    needs_leadership = False
-
-    def __init__(
-        self, client: Client, *, clock: Clock | None = None, random: Random | None = None
-    ) -> None:
-        self._client = client.with_field_manager("job-controller")
-        self._clock = clock or SystemClock()
-        self._random = random or system_random()
-
-    async def run(self) -> None:
-        """Run until cancelled."""
-        manager = Manager(
-            self._client, clock=self._clock, random=self._random, name="job-controller"
-        )
+    def add_to(self, manager: Manager) -> None:
+        """Add what this controls to the manager."""
         manager.cache.declare(Pod, indexes=[index_by_label(_JOB_NAME)])
         manager.add(
             Controller(
@@ -80,7 +65,6 @@ class JobController:
                 needs_leadership=False,
             )
         )
-        await manager.run()
 
 
 class JobReconciler:

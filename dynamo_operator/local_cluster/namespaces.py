@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynamo_operator.local_cluster.cluster_controller import ClusterController
 from dynamo_operator.local_cluster.namespace_conditions import Remains, ending_conditions
 from dynamo_operator.local_cluster.served_resources import served_resources
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Namespace, ServiceAccount
@@ -22,7 +23,7 @@ from dynamo_operator.runtime.enqueue import enqueue_mapped
 from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.runtime.sources import Watch
-from informers.clock import Clock, Random, SystemClock, system_random
+from informers.clock import Clock, Random
 from informers.objects import CachedObject, ObjectKey, ResourceType
 
 ROOT_CA = "kube-root-ca.crt"
@@ -32,7 +33,7 @@ _RETRY_SECONDS = 1.0
 _WORKERS = 10  # so that new namespaces need not wait for others to be emptied
 
 
-class Namespaces:
+class Namespaces(ClusterController):
     """Gives namespaces their ServiceAccount and CA, and empties those that are deleted.
 
     Args:
@@ -42,7 +43,7 @@ class Namespaces:
         random: jitter.
     """
 
-    needs_leadership = False
+    name = "namespace-controller"
 
     def __init__(
         self,
@@ -52,16 +53,11 @@ class Namespaces:
         clock: Clock | None = None,
         random: Random | None = None,
     ) -> None:
-        self._client = client.with_field_manager("namespace-controller")
+        super().__init__(client, clock=clock, random=random)
         self._root_ca = root_ca
-        self._clock = clock or SystemClock()
-        self._random = random or system_random()
 
-    async def run(self) -> None:
-        """Run until cancelled."""
-        manager = Manager(
-            self._client, clock=self._clock, random=self._random, name="namespace-controller"
-        )
+    def add_to(self, manager: Manager) -> None:
+        """Add what this controls to the manager."""
         manager.add(
             Controller(
                 Namespace,
@@ -77,7 +73,6 @@ class Namespaces:
                 needs_leadership=False,
             )
         )
-        await manager.run()
 
 
 class NamespaceReconciler:

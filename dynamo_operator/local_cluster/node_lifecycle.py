@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from dynamo_operator.local_cluster.cluster_controller import ClusterController
 from dynamo_operator.local_cluster.node_health import (
     evicting_taints,
     readiness,
@@ -28,7 +29,7 @@ from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.runtime.selectors import by_field
 from dynamo_operator.runtime.sources import Watch
-from informers.clock import Clock, Random, SystemClock, system_random
+from informers.clock import Clock
 from informers.events import ObjectEvent
 from informers.objects import CachedObject, ObjectKey
 
@@ -40,27 +41,13 @@ _STARTUP_GRACE_SECONDS = 60.0
 _NODE_OF_POD = by_field("spec.nodeName")
 
 
-class NodeLifecycle:
-    """Marks silent nodes, taints them, and deletes the Pods that do not tolerate it.
+class NodeLifecycle(ClusterController):
+    """Marks silent nodes, taints them, and deletes the Pods that do not tolerate it."""
 
-    Args:
-        client: of the cluster.
-        clock: times.
-        random: jitter.
-    """
+    name = _NAME
 
-    needs_leadership = False
-
-    def __init__(
-        self, client: Client, *, clock: Clock | None = None, random: Random | None = None
-    ) -> None:
-        self._client = client.with_field_manager(_NAME)
-        self._clock = clock or SystemClock()
-        self._random = random or system_random()
-
-    async def run(self) -> None:
-        """Run until cancelled."""
-        manager = Manager(self._client, clock=self._clock, random=self._random, name=_NAME)
+    def add_to(self, manager: Manager) -> None:
+        """Add what this controls to the manager."""
         reconciler = NodeReconciler(
             manager.reader, manager.client, events=manager.events, clock=self._clock
         )
@@ -78,7 +65,6 @@ class NodeLifecycle:
                 needs_leadership=False,
             )
         )
-        await manager.run()
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
+from dynamo_operator.local_cluster.cluster_controller import ClusterController
 from dynamo_operator.local_cluster.node_fit import explain, pod_requests, unfit_reasons
 from dynamo_operator.local_cluster.pod_status import timestamp
 from dynamo_operator.runtime.builtin_kinds import Node, Pod
@@ -17,34 +18,21 @@ from dynamo_operator.runtime.event_recorder import EventRecorder
 from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.runtime.sources import Watch
-from informers.clock import Clock, Random, SystemClock, system_random
+from informers.clock import Clock
 from informers.events import ObjectEvent
 from informers.objects import ObjectKey
 
 _NAME = "default-scheduler"
 
 
-class Scheduler:
-    """Gives every Pod a node.
+class Scheduler(ClusterController):
+    """Gives every Pod a node."""
 
-    Args:
-        client: of the cluster.
-        clock: times.
-        random: jitter.
-    """
+    name = _NAME
+    field_manager = "scheduler"
 
-    needs_leadership = False
-
-    def __init__(
-        self, client: Client, *, clock: Clock | None = None, random: Random | None = None
-    ) -> None:
-        self._client = client.with_field_manager("scheduler")
-        self._clock = clock or SystemClock()
-        self._random = random or system_random()
-
-    async def run(self) -> None:
-        """Run until cancelled."""
-        manager = Manager(self._client, clock=self._clock, random=self._random, name=_NAME)
+    def add_to(self, manager: Manager) -> None:
+        """Add what this controls to the manager."""
         reconciler = PodScheduler(
             manager.reader, manager.client, events=manager.events, clock=self._clock
         )
@@ -58,7 +46,6 @@ class Scheduler:
                 needs_leadership=False,
             )
         )
-        await manager.run()
 
 
 class PodScheduler:
