@@ -3,7 +3,6 @@
 Nothing runs the Pods: what a kubelet would write of them is written by the test.
 """
 
-import os
 from datetime import timedelta
 from uuid import uuid4
 
@@ -11,11 +10,7 @@ import pytest
 import pytest_asyncio
 
 from dynamo_operator.runtime.builtin_kinds import Deployment, Namespace, Pod, ReplicaSet
-from dynamo_operator.testing import Cluster
-from dynamo_operator.testing.control_plane_binaries import (
-    ControlPlaneMissingError,
-    uses_existing_cluster,
-)
+from tests.conformance.own_clusters import OWN_MODES, own_cluster
 from tests.dynamo_operator.local_cluster.workloads import (
     Kubelet,
     deployment,
@@ -28,23 +23,12 @@ from tests.dynamo_operator.local_cluster.workloads import (
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 REVISION = "deployment.kubernetes.io/revision"
-MODES = [
-    pytest.param("in_process", id="in_process"),
-    pytest.param("real", id="real", marks=pytest.mark.real),
-]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=MODES)
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=OWN_MODES)
 async def cluster(request):
-    if request.param == "real" and uses_existing_cluster(os.environ):
-        pytest.skip("a kubelet there would write the status of Pods, too")
-    try:
-        async with Cluster.start(
-            mode=request.param, controllers=("deployments", "gc"), environ=os.environ
-        ) as cluster:
-            yield cluster
-    except ControlPlaneMissingError as error:
-        pytest.skip(f"no real control plane: {error}")
+    async with own_cluster(request.param, "deployments", "gc") as cluster:
+        yield cluster
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -1,7 +1,6 @@
 """What budgets say of their Pods, on every control plane; Pods' statuses are the test's words."""
 
 import json
-import os
 from uuid import uuid4
 
 import pytest
@@ -9,36 +8,18 @@ import pytest_asyncio
 
 from dynamo_operator.runtime.builtin_kinds import Deployment, Namespace, Pod, PodDisruptionBudget
 from dynamo_operator.runtime.client.http import HttpRequest
-from dynamo_operator.testing import Cluster
-from dynamo_operator.testing.control_plane_binaries import (
-    ControlPlaneMissingError,
-    uses_existing_cluster,
-)
 from informers.objects import ObjectKey
+from tests.conformance.own_clusters import OWN_MODES, own_cluster
 from tests.conformance.playing import transport_of
 from tests.dynamo_operator.local_cluster.workloads import LABELS, Kubelet, deployment, status_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-MODES = [
-    pytest.param("in_process", id="in_process"),
-    pytest.param("real", id="real", marks=pytest.mark.real),
-]
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=MODES)
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=OWN_MODES)
 async def cluster(request):
-    if request.param == "real" and uses_existing_cluster(os.environ):
-        pytest.skip("a kubelet there would write the status of Pods, too")
-    try:
-        async with Cluster.start(
-            mode=request.param,
-            controllers=("deployments", "disruption_budgets"),
-            environ=os.environ,
-        ) as cluster:
-            yield cluster
-    except ControlPlaneMissingError as error:
-        pytest.skip(f"no real control plane: {error}")
+    async with own_cluster(request.param, "deployments", "disruption_budgets") as cluster:
+        yield cluster
 
 
 @pytest_asyncio.fixture(loop_scope="module")

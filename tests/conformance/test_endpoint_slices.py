@@ -1,6 +1,5 @@
 """EndpointSlices of Services, on every control plane; Pods' statuses are the test's words."""
 
-import os
 from uuid import uuid4
 
 import pytest
@@ -8,35 +7,20 @@ import pytest_asyncio
 
 from dynamo_operator.runtime.builtin_kinds import EndpointSlice, Namespace, Node, Pod, Service
 from dynamo_operator.runtime.client.errors import InvalidError
-from dynamo_operator.testing import Cluster
-from dynamo_operator.testing.control_plane_binaries import (
-    ControlPlaneMissingError,
-    uses_existing_cluster,
-)
 from informers.objects import ObjectKey
+from tests.conformance.own_clusters import OWN_MODES, own_cluster
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NODE = "endpoint-node"
-MODES = [
-    pytest.param("in_process", id="in_process"),
-    pytest.param("real", id="real", marks=pytest.mark.real),
-]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=MODES)
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=OWN_MODES)
 async def cluster(request):
-    if request.param == "real" and uses_existing_cluster(os.environ):
-        pytest.skip("a kubelet there would write the status of Pods, too")
-    try:
-        async with Cluster.start(
-            mode=request.param, controllers=("endpoint_slices", "gc"), environ=os.environ
-        ) as cluster:
-            labels = {"topology.kubernetes.io/zone": "z1"}
-            await cluster.client.create(Node.new(NODE, labels=labels))
-            yield cluster
-    except ControlPlaneMissingError as error:
-        pytest.skip(f"no real control plane: {error}")
+    async with own_cluster(request.param, "endpoint_slices", "gc") as cluster:
+        labels = {"topology.kubernetes.io/zone": "z1"}
+        await cluster.client.create(Node.new(NODE, labels=labels))
+        yield cluster
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -1,39 +1,21 @@
 """What becomes of nodes and their Pods, on every control plane; the test plays the node's agent."""
 
-import os
-
 import pytest
 import pytest_asyncio
 
 from dynamo_operator.runtime.builtin_kinds import Node, Pod
-from dynamo_operator.testing import Cluster
-from dynamo_operator.testing.control_plane_binaries import (
-    ControlPlaneMissingError,
-    uses_existing_cluster,
-)
 from informers.objects import ObjectKey
+from tests.conformance.own_clusters import OWN_MODES, own_cluster
 from tests.dynamo_operator.local_cluster.workloads import status_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-MODES = [
-    pytest.param("in_process", id="in_process"),
-    pytest.param("real", id="real", marks=pytest.mark.real),
-]
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=MODES)
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=OWN_MODES)
 async def cluster(request):
-    if request.param == "real" and uses_existing_cluster(os.environ):
-        pytest.skip("its nodes are not the test's to break")
-    try:
-        async with Cluster.start(
-            mode=request.param, controllers=("nodes",), environ=os.environ
-        ) as cluster:
-            await join(cluster, "n0")  # where no node is ready, no Pod is sent away
-            yield cluster
-    except ControlPlaneMissingError as error:
-        pytest.skip(f"no real control plane: {error}")
+    async with own_cluster(request.param, "nodes") as cluster:
+        await join(cluster, "n0")  # where no node is ready, no Pod is sent away
+        yield cluster
 
 
 async def join(cluster, name):

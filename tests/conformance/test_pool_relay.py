@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -38,14 +37,11 @@ from dynamo_operator.runtime.builtin_kinds import (
 from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.testing import Cluster, Interceptor
 from dynamo_operator.testing.cluster import ADMIN_GROUPS, ControllerName
-from dynamo_operator.testing.control_plane_binaries import (
-    ControlPlaneMissingError,
-    uses_existing_cluster,
-)
 from dynamo_operator.testing.faults import Answer, Point
 from informers.events import Deleted, ObjectEvent
 from reconcilers import pool_relay
 from reconcilers.pool_relay.graphs import ServedComponent, ServedGraph
+from tests.conformance.own_clusters import OWN_MODES, own_cluster
 from tests.conformance.relaying import (
     NAME,
     OPERATOR,
@@ -58,10 +54,6 @@ from tests.conformance.relaying import (
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-MODES = [
-    pytest.param("in_process", id="in_process"),
-    pytest.param("real", id="real", marks=pytest.mark.real),
-]
 CONTROLLERS: tuple[ControllerName, ...] = ("deployments", "endpoint_slices", "gc")
 BACKEND = "nvidia.com/dynamo-discovery-backend"
 PASSES = 10
@@ -96,18 +88,11 @@ class Operator:
         await self._running.aclose()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=MODES)
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=OWN_MODES)
 async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
-    if request.param == "real" and uses_existing_cluster(os.environ):
-        pytest.skip("a kubelet there would write the status of Pods, too")
     crds = [*custom_resource_definitions(), *GRAPH_CRDS]
-    try:
-        async with Cluster.start(
-            mode=request.param, controllers=CONTROLLERS, crds=crds, environ=os.environ
-        ) as cluster:
-            yield cluster
-    except ControlPlaneMissingError as error:
-        pytest.skip(f"no real control plane: {error}")
+    async with own_cluster(request.param, *CONTROLLERS, crds=crds) as cluster:
+        yield cluster
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest
 from informers.objects import ObjectKey
 
@@ -40,3 +42,12 @@ SETTINGS = manifest(
 )
 CASE = manifest({**SPEC, "backends": ["vllm", "VLLM", "tensorrt-llm"]})
 OTHER_GROUP = {**manifest({"graph": "g"}), "apiVersion": "dynamo.nvidia.com/v1alpha1"}
+
+_CREATE = ("kubectl", "create", "-f")
+WAYS_THAT_KEEP_NULLS = [
+    pytest.param([_CREATE], id="create"),
+    pytest.param([_CREATE, ("kubectl", "replace", "-f")], id="replace"),
+    pytest.param([("kubectl", "apply", "--server-side", "-f")], id="apply --server-side"),
+    pytest.param([("dynamo-operator", "request", "submit", "-f")], id="request submit"),
+]
+"""The commands of each way to write a manifest by which a null arrives."""

@@ -34,7 +34,15 @@ from dynamo_operator.testing.control_plane_binaries import ControlPlaneMissingEr
 from dynamo_operator.testing.polling import eventually
 from informers.clock import SystemClock
 from informers.objects import ObjectKey, ResourceType
-from tests.main_job.manifests import KEY, KIND, SPEC, UNITS, manifest, overrides
+from tests.main_job.manifests import (
+    KEY,
+    KIND,
+    SPEC,
+    UNITS,
+    WAYS_THAT_KEEP_NULLS,
+    manifest,
+    overrides,
+)
 from tests.main_job.shell import KUBECTL, Shell
 from tests.main_job.webhooks import (
     CONFIGURATION_KEY,
@@ -385,20 +393,9 @@ async def test_a_deletion_ends_although_the_spec_would_be_refused(operated: Oper
 
 # --- as people write them -------------------------------------------------------------------------
 
-CREATE = ("kubectl", "create", "-f")
-
 
 @needs_kubectl
-@pytest.mark.parametrize(
-    "commands",
-    [
-        [CREATE],
-        [CREATE, ("kubectl", "replace", "-f")],
-        [("kubectl", "apply", "--server-side", "-f")],
-        [("dynamo-operator", "request", "submit", "-f")],
-    ],
-    ids=["create", "replace", "apply --server-side", "request submit"],
-)
+@pytest.mark.parametrize("commands", WAYS_THAT_KEEP_NULLS)
 async def test_a_null_that_arrives_is_accepted_and_kept(
     operated: Operated, shell: Shell, commands: list[tuple[str, ...]]
 ):

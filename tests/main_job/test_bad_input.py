@@ -32,6 +32,7 @@ from tests.main_job.manifests import (
     SETTINGS,
     SPEC,
     UNITS,
+    WAYS_THAT_KEEP_NULLS,
     manifest,
     overrides,
 )
@@ -247,20 +248,9 @@ async def test_a_refused_edit_supersedes_nothing(cluster: Cluster):
 
 # --- the null, in five ways -----------------------------------------------------------------------
 
-CREATE = ("kubectl", "create", "-f")
-
 
 @needs_kubectl
-@pytest.mark.parametrize(
-    "commands",
-    [
-        [CREATE],
-        [CREATE, ("kubectl", "replace", "-f")],
-        [("kubectl", "apply", "--server-side", "-f")],
-        [("dynamo-operator", "request", "submit", "-f")],
-    ],
-    ids=["create", "replace", "apply --server-side", "request submit"],
-)
+@pytest.mark.parametrize("commands", WAYS_THAT_KEEP_NULLS)
 async def test_a_null_that_arrives_deletes_the_stop_count(
     cluster: Cluster, shell: Shell, commands: list[tuple[str, ...]]
 ):
