@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal  # noqa: TID251 # sends one to programs, handles none
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
+
+from dynamo_operator.child_processes import dying_with_this_process
 
 
 class StoppedError(Exception):
@@ -37,7 +38,7 @@ class Programs:
         with self._lock:
             self._require_not_stopped()
             process = self._running = subprocess.Popen(
-                [*_dies_with_us(), *command],
+                dying_with_this_process(command),
                 env=environ,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -77,8 +78,3 @@ class Programs:
     def _kill(self) -> None:
         if self._running is not None and self._running.poll() is None:
             os.killpg(self._running.pid, signal.SIGKILL)
-
-
-def _dies_with_us() -> list[str]:
-    setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

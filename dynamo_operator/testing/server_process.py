@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import signal  # noqa: TID251 # sends them to the server, handles none
 import subprocess
 from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+
+from dynamo_operator.child_processes import dying_with_this_process
 
 _INTERVAL_SECONDS = 0.05
 _TAIL_BYTES = 2_000
@@ -75,8 +76,7 @@ class ServerProcess:
         """
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *_dies_with_us(),
-                *self._command,
+                *dying_with_this_process(self._command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -144,8 +144,3 @@ class ServerProcess:
             raise ServerProcessError(
                 f"{self.name} was not ready within {self._ready_seconds:g} s: {self.log_tail()}"
             ) from None
-
-
-def _dies_with_us() -> list[str]:
-    setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
