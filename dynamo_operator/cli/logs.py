@@ -34,10 +34,19 @@ def configure_logs(arguments: argparse.Namespace, stream: TextIO = sys.stderr) -
     console = arguments.log_format == "console" or (
         arguments.log_format == "auto" and stream.isatty()
     )
+    # Both renderers' own tracebacks may show local variables, which hold tokens and Secrets' data.
+    without_locals = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
     renderers: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
+        [
+            structlog.dev.ConsoleRenderer(
+                colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
         if console
-        else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        else [
+            structlog.processors.ExceptionRenderer(without_locals),
+            structlog.processors.JSONRenderer(),
+        ]
     )
     structlog.configure(
         processors=[
