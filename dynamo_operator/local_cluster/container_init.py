@@ -195,7 +195,7 @@ class _Root:
         for name, mode in (("proc", 0o555), ("sys", 0o555), ("dev", 0o755), ("run", 0o755)):
             os.mkdir(f"{self._path}/{name}", mode)
         os.mkdir(f"{self._path}/tmp")
-        os.chmod(f"{self._path}/tmp", 0o1777)
+        os.chmod(f"{self._path}/tmp", 0o1777)  # noqa: S103 # as everywhere, the sticky bit set
         os.mkdir(self._path + _HOST)
 
     def _hide(self) -> None:
@@ -386,7 +386,9 @@ def _exec_command(spec: dict[str, Any], reporter: _Reporter) -> NoReturn:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, commands expect it
         null = os.open("/dev/null", os.O_RDONLY)
         os.dup2(null, 0)
-        os.execvpe(spec["command"][0], spec["command"], spec["environment"])
+        os.execvpe(  # noqa: S606 # a container's command is what a Pod says
+            spec["command"][0], spec["command"], spec["environment"]
+        )
     except OSError as error:
         reporter.send(error=_start_error(spec, error))
     except ValueError as error:  # what no system call takes: a NUL, half a surrogate pair

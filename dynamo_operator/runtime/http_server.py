@@ -72,7 +72,7 @@ class HttpServer:
     @property
     def dial_host(self) -> str:
         """Where this machine reaches the server."""
-        return "localhost" if self._host in ("", "0.0.0.0", "::") else self._host
+        return "localhost" if self._host in ("", "0.0.0.0", "::") else self._host  # noqa: S104
 
     def route(
         self,

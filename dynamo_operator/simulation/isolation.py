@@ -75,6 +75,6 @@ def _close(task: asyncio.Task[Any]) -> None:
             coroutine.close()
         except RuntimeError:
             continue  # a `finally` awaits: again
-        except BaseException:  # noqa: BLE001 # it is over
+        except BaseException:  # noqa: BLE001, S110 # it is over
             pass
         return
