@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from hack.go_programs import ROOT, ProgramMissingError, cache_directory, go_program
+
 TWINS = ROOT / "hack/benchmarks/twins"
 GO_CLIENT = ROOT / "tests/clients/go"
 KOPF = "kopf==1.45.2"
@@ -29,15 +29,11 @@ CLIENTS = (
 SOURCES = ("informers", "dynamo_operator", "hack/benchmarks")
 
 
-class PeerMissingError(Exception):
-    """A framework to compare with cannot be had here; one line says what is missing."""
-
-
 def go_twin() -> Path:
     """Build the controller on controller-runtime and return its executable.
 
     Raises:
-        PeerMissingError: there is no Go, or the modules cannot be had.
+        ProgramMissingError: there is no Go, or the modules cannot be had.
     """
     return _go_program(TWINS / "go", "go-twin", "controller-runtime")
 
@@ -49,7 +45,7 @@ def go_client(*, build: bool = True) -> Path:
         build: False to only look for one that was built before.
 
     Raises:
-        PeerMissingError: there is no Go, the modules cannot be had, or it is not built.
+        ProgramMissingError: there is no Go, the modules cannot be had, or it is not built.
     """
     return _go_program(GO_CLIENT, "go-client", "client-go", build=build)
 
@@ -61,11 +57,11 @@ def clients_python(*, install: bool = True) -> Path:
         install: False to only look for what was installed before.
 
     Raises:
-        PeerMissingError: the packages cannot be had, or are not installed.
+        ProgramMissingError: the packages cannot be had, or are not installed.
     """
     version = hashlib.sha256(repr(CLIENTS).encode()).hexdigest()[:12]
     if not install and not (_cache() / f"clients-{version}/.complete").exists():
-        raise PeerMissingError("the other clients are not installed")
+        raise ProgramMissingError("the other clients are not installed")
     return _environment(f"clients-{version}", list(CLIENTS))
 
 
@@ -73,7 +69,7 @@ def our_python() -> tuple[Path, dict[str, str]]:
     """Return an interpreter with what our package needs, and the variables to run our code in it.
 
     Raises:
-        PeerMissingError: the packages cannot be had.
+        ProgramMissingError: the packages cannot be had.
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["uvloop"]]
@@ -94,34 +90,13 @@ def kopf_python() -> Path:
     """Install kopf into an environment of its own and return its interpreter.
 
     Raises:
-        PeerMissingError: the packages cannot be had.
+        ProgramMissingError: the packages cannot be had.
     """
     return _environment(KOPF.replace("==", "-"), [KOPF, "uvloop", "ruamel.yaml"])
 
 
 def _go_program(source: Path, name: str, library: str, *, build: bool = True) -> Path:
-    sources = sorted([*source.glob("*.go"), *source.glob("go.*")])
-    content = b"".join(path.read_bytes() for path in sources)
-    executable = _cache() / f"{name}-{hashlib.sha256(content).hexdigest()[:12]}"
-    if executable.exists():
-        return executable
-    if not build:
-        raise PeerMissingError(f"the program on {library} is not built")
-    if shutil.which("go") is None:
-        raise PeerMissingError("there is no Go on PATH (go.dev/dl)")
-    executable.parent.mkdir(parents=True, exist_ok=True)
-    built = subprocess.run(
-        ["go", "build", "-trimpath", "-o", str(executable), "."],
-        cwd=source,
-        env={**os.environ, "CGO_ENABLED": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if built.returncode:
-        reason = (built.stderr.strip() or "go build failed").splitlines()[-1]
-        raise PeerMissingError(f"{library} does not build: {reason}")
-    return executable
+    return go_program(source, name, cache=_cache(), library=library, build=build)
 
 
 def _environment(name: str, packages: list[str]) -> Path:
@@ -132,14 +107,10 @@ def _environment(name: str, packages: list[str]) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(environment)], check=True)
     install = [str(python), "-m", "pip", "install", "--quiet", "--compile", *packages]
     if subprocess.run(install, check=False).returncode:
-        raise PeerMissingError(f"pip cannot install {' '.join(packages)}")
+        raise ProgramMissingError(f"pip cannot install {' '.join(packages)}")
     (environment / ".complete").touch()
     return python
 
 
 def _cache() -> Path:
-    if parent := os.environ.get("XDG_CACHE_HOME"):
-        return Path(parent) / "dynamo-operator/bench"
-    if os.geteuid() == 0:
-        return Path("/var/cache/dynamo-operator/bench")
-    return Path.home() / ".cache/dynamo-operator/bench"
+    return cache_directory("bench")

@@ -34,6 +34,7 @@ from hack.benchmarks.peer_processes import (
     Round,
     running,
 )
+from hack.go_programs import ProgramMissingError
 from informers.objects import ObjectKey, ResourceType
 
 ROUNDS = 5
@@ -101,7 +102,7 @@ def peers(scale: float) -> list[Measurement]:
     """Beside controller-runtime and kopf: converge, idle, follow changes, start again, cache."""
     try:
         return asyncio.run(_peers(_frameworks(), scale))
-    except (peer_installs.PeerMissingError, ControlPlaneMissingError) as missing:
+    except (ProgramMissingError, ControlPlaneMissingError) as missing:
         _tell(f"peers: skipped: {missing}")
         return []
 

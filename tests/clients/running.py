@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from dynamo_operator.testing import Cluster
-from hack.benchmarks.peer_installs import PeerMissingError, clients_python, go_client
+from hack.benchmarks.peer_installs import clients_python, go_client
+from hack.go_programs import ProgramMissingError
 
 PROGRAMS = Path(__file__).with_name("programs")
 GO_TRACE = Path(__file__).with_name("go") / "expected.txt"
@@ -63,7 +64,7 @@ def python_command(path: Path) -> list[str]:
     """How to run a program in Python; without its libraries the test is skipped."""
     try:
         return [str(clients_python(install=False)), str(path)]
-    except PeerMissingError as error:
+    except ProgramMissingError as error:
         pytest.skip(f"{error}: run hack/install_clients")
 
 
@@ -71,7 +72,7 @@ def go_command() -> list[str]:
     """How to run the program in Go; where it cannot be built the test is skipped."""
     try:
         return [str(go_client(build=False))]
-    except PeerMissingError as error:
+    except ProgramMissingError as error:
         pytest.skip(f"{error}: run hack/install_clients")
 
 
