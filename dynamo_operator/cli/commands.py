@@ -16,6 +16,8 @@ from dynamo_operator.cli.errors import FAILURE, CliError
 from dynamo_operator.runtime.client.errors import ClientError
 from informers.errors import InformerError
 
+PROGRAM = "dynamo-operator"
+
 # One that is ignored from the start stays so: nohup and a shell's & mean it.
 _ENDING_SIGNALS = ("SIGHUP", "SIGINT", "SIGTERM")
 _SIGNAL_EXIT = 128  # plus the signal's number
@@ -37,15 +39,23 @@ COMMANDS = {
 }
 
 
-def run(words: Sequence[str]) -> int:
+EXPECTED_ERRORS = (CliError, ClientError, InformerError, OSError, ValueError)
+"""What a command may end with: a line for the person who called it, no defect."""
+
+
+def run(words: Sequence[str], *, program: str = PROGRAM) -> int:
     """Run one command and return its exit code; what went wrong is said in a line.
+
+    Args:
+        words: what follows the program's name.
+        program: how it was called.
 
     Raises:
         KeyboardInterrupt: it was interrupted before it began, or after it ended.
     """
     debug = False
     try:
-        parsed = _parser(words).parse_args(words)
+        parsed = parser(words, program=program).parse_args(words)
         debug = parsed.debug
         if not inspect.iscoroutinefunction(parsed.run):
             code: int = parsed.run(parsed)
@@ -57,18 +67,20 @@ def run(words: Sequence[str]) -> int:
         need = f"{error.name} is not installed: pip install 'dynamo-operator[local]'"
         print(f"dynamo-operator: {need}", file=sys.stderr)
         return FAILURE
-    except (CliError, ClientError, InformerError, OSError, ValueError) as error:
+    except EXPECTED_ERRORS as error:
         if debug:
             raise
-        for line in _told(error).splitlines() or [type(error).__name__]:
-            print(f"dynamo-operator: {line}", file=sys.stderr)
-        return error.exit_code if isinstance(error, CliError) else FAILURE
+        return told(error)
 
 
-def _told(error: Exception) -> str:
+def told(error: Exception) -> int:
+    """Say on standard error how a command ended, and return its exit code."""
+    text = str(error)
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
+        text = f"{error.filename}: {error.strerror}"
+    for line in text.splitlines() or [type(error).__name__]:
+        print(f"dynamo-operator: {line}", file=sys.stderr)
+    return error.exit_code if isinstance(error, CliError) else FAILURE
 
 
 async def _until_signalled(parsed: argparse.Namespace) -> int:
@@ -108,19 +120,19 @@ def _handled_signals(handle: Callable[[signal.Signals], None]) -> Iterator[None]
                 loop.remove_signal_handler(number)
 
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="dynamo-operator",
-        description="Search for the best deployment of a model, on Kubernetes.",
+def parser(words: Sequence[str], *, program: str = PROGRAM) -> argparse.ArgumentParser:
+    """Return the parser of a call: only the command that it names is complete."""
+    made = argparse.ArgumentParser(
+        prog=program, description="Search for the best deployment of a model, on Kubernetes."
     )
-    parser.add_argument("--version", action="version", version=version("dynamo-operator"))
-    parser.add_argument("--debug", action="store_true", help="show tracebacks")
-    parser.set_defaults(ends_on_signal=False)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    made.add_argument("--version", action="version", version=version("dynamo-operator"))
+    made.add_argument("--debug", action="store_true", help="show tracebacks")
+    made.set_defaults(ends_on_signal=False)
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     chosen = next((word for word in words if not word.startswith("-")), "")
     for name, summary in COMMANDS.items():
         sentence = f"{summary[0].upper()}{summary[1:]}."
         command = commands.add_parser(name, help=summary, description=sentence)
         if name == chosen:
             import_module(f"dynamo_operator.cli.{name}").configure(command)
-    return parser
+    return made

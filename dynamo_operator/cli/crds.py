@@ -82,7 +82,7 @@ async def apply_crds(client: Client, *, take_over: bool = False) -> dict[str, st
         await client.apply(definition, force=True)
         verbs[definition.key.name] = "applied"
     for name in verbs:
-        await _wait_established(client, name)
+        await wait_established(client, name)
     return verbs
 
 
@@ -138,7 +138,7 @@ async def _delete(client: Client, found: CustomResourceDefinition) -> None:
     )
 
 
-async def _wait_established(client: Client, name: str) -> None:
+async def wait_established(client: Client, name: str) -> None:
     """Watch the CRD until it is served."""
     fields = {"metadata.name": name}
     list_watch = client.list_watch(CustomResourceDefinition, fields=fields)

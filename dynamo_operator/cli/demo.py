@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import io
 import os
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-
+from dynamo_operator.aisimulate.document import dump_yaml
 from dynamo_operator.api.conditions import ConditionType, find_condition
-from dynamo_operator.api.schema import COUNT
 from dynamo_operator.api.sku_catalog import SKUS
 from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentCandidate,
@@ -22,9 +18,8 @@ from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentRun,
     RunPhase,
 )
+from dynamo_operator.cli.arguments import gpus, model
 from dynamo_operator.cli.candidate import graph_manifest
-from dynamo_operator.cli.candidates import candidate_table
-from dynamo_operator.cli.chart import candidate_chart
 from dynamo_operator.cli.crds import apply_crds
 from dynamo_operator.cli.errors import USAGE, CliError
 from dynamo_operator.cli.local import (
@@ -37,9 +32,12 @@ from dynamo_operator.cli.local import (
 )
 from dynamo_operator.cli.logs import add_log_flags, configure_logs
 from dynamo_operator.cli.planner import install_planner, listed_versions
-from dynamo_operator.cli.progress import ProgressLine, describe
 from dynamo_operator.cli.relay_demo import RELAY_MODULE, prepare_relays, show_relays
-from dynamo_operator.cli.request import submit
+from dynamo_operator.cli.rendering.candidates import candidate_table
+from dynamo_operator.cli.rendering.chart import candidate_chart
+from dynamo_operator.cli.rendering.progress import ProgressLine, describe
+from dynamo_operator.cli.searches import ranked_candidates
+from dynamo_operator.cli.submission import submit
 from dynamo_operator.local_cluster.cluster import (
     ClusterOptions,
     local_cluster,
@@ -52,7 +50,6 @@ from informers.objects import ObjectKey
 
 _NAME = "demo"
 _NAMESPACE = "default"
-_MOST_GPUS = COUNT["maximum"]
 _LOOK_SECONDS = 0.5
 _DIRECTORY_PREFIX = "dynamo-operator-demo-"
 _RESULTS = ("audit.jsonl", "best.yaml", "candidates.svg", "kubeconfig")
@@ -79,7 +76,7 @@ _SHORT_SEARCH: dict[str, Any] = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add what `demo` takes."""
     parser.add_argument(
-        "--model", type=_model, default="meta-llama/Meta-Llama-3.1-8B", help="default: %(default)s"
+        "--model", type=model, default="meta-llama/Meta-Llama-3.1-8B", help="default: %(default)s"
     )
     parser.add_argument(
         "--sku",
@@ -89,7 +86,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="GPU product, one of %(choices)s; default: %(default)s",
     )
     parser.add_argument(
-        "--budget", type=_gpus, default=8, help="the most GPUs of a candidate; default: %(default)s"
+        "--budget", type=gpus, default=8, help="the most GPUs of a candidate; default: %(default)s"
     )
     parser.add_argument("--full", action="store_true", help="the default search: many minutes")
     parser.add_argument(
@@ -141,24 +138,12 @@ async def run_demo(arguments: argparse.Namespace) -> int:
                 await show_relays(cluster.client)
             else:
                 run = await _search(cluster.client, arguments)
-                _report(arguments, run, await _candidates(cluster.client, run), output)
+                _report(arguments, run, await ranked_candidates(cluster.client, run), output)
             if arguments.keep:
                 arguments.ends_on_signal = True  # from here on it is the way to end
                 print("\nThe cluster stays up until Ctrl-C.", flush=True)
                 await asyncio.Event().wait()
     return 0
-
-
-def _model(text: str) -> str:
-    if not text.strip():
-        raise argparse.ArgumentTypeError("is empty; name a model as the Hugging Face hub does")
-    return text
-
-
-def _gpus(text: str) -> int:
-    if text.isdecimal() and 1 <= int(text) <= _MOST_GPUS:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of GPUs from 1 to {_MOST_GPUS}")
 
 
 def _output_directory(path: Path) -> Path:
@@ -254,17 +239,6 @@ def _failure(
     return f"Run {run.key.name}: {why}"
 
 
-async def _candidates(
-    client: Client, run: DynamoGraphDeploymentRun
-) -> list[DynamoGraphDeploymentCandidate]:
-    return [
-        await client.get(
-            DynamoGraphDeploymentCandidate, ObjectKey(run.key.namespace, reference.name)
-        )
-        for reference in run.status.candidate_refs
-    ]
-
-
 def _report(
     arguments: argparse.Namespace,
     run: DynamoGraphDeploymentRun,
@@ -277,16 +251,8 @@ def _report(
     if not candidates:
         return
     best = output / "best.yaml"
-    best.write_text(_yaml(graph_manifest(candidates[0], name=_NAME)), encoding="utf-8")
+    best.write_text(dump_yaml(graph_manifest(candidates[0], name=_NAME)), encoding="utf-8")
     chart = output / "candidates.svg"
     title = f"{arguments.model} on {arguments.sku}"
     chart.write_text(candidate_chart(candidates, title=title), encoding="utf-8")
     print(f"\nbest deployment: {best}\nchart: {chart}")
-
-
-def _yaml(document: Mapping[str, Any]) -> str:
-    yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False
-    stream = io.StringIO()
-    yaml.dump(document, stream)
-    return stream.getvalue()

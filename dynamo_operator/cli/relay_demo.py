@@ -15,7 +15,7 @@ from dynamo_operator.api.v1alpha1 import DynamoPoolRelay
 from dynamo_operator.cli.crds import apply_crds
 from dynamo_operator.cli.errors import CliError
 from dynamo_operator.cli.graph_crds import GRAPH_CRDS
-from dynamo_operator.cli.progress import ProgressLine
+from dynamo_operator.cli.rendering.progress import ProgressLine
 from dynamo_operator.images import PUBLIC_PLANNER_IMAGE
 from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
 from dynamo_operator.runtime.client import Client

@@ -19,10 +19,10 @@ class InProcessWebhooks:
     """Calls webhook servers that are in this loop without a socket, and others over TLS.
 
     Args:
-        elsewhere: for those that were not added here.
+        elsewhere: for those that were not added here; None: there are no others.
     """
 
-    def __init__(self, elsewhere: WebhookClient) -> None:
+    def __init__(self, elsewhere: WebhookClient | None = None) -> None:
         self._elsewhere = elsewhere
         self._servers: dict[str, Webhooks] = {}
 
@@ -45,6 +45,8 @@ class InProcessWebhooks:
         parts = urlsplit(url)
         webhooks = self._servers.get(parts.hostname or "")
         if webhooks is None:
+            if self._elsewhere is None:
+                raise ConnectionError(f"{url}: nobody serves it")
             return await self._elsewhere.post(
                 url,
                 body,

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentCandidate
-from dynamo_operator.cli.chart import candidate_chart
-from tests.dynamo_operator.cli.test_candidates import AGGREGATED, DISAGGREGATED
+from dynamo_operator.cli.rendering.chart import candidate_chart
+from tests.dynamo_operator.cli.rendering.test_candidates import AGGREGATED, DISAGGREGATED
 
 _SVG = "{http://www.w3.org/2000/svg}"
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dynamo_operator.cli.rendering.terminal import printable
+
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return an aligned table; columns whose cells are all numbers are set to the right."""
-    columns = list(zip(header, *rows, strict=True))
+    shown = [[printable(cell) for cell in row] for row in rows]
+    columns = list(zip(header, *shown, strict=True))
     widths = [max(len(cell) for cell in column) for column in columns]
     numeric = [bool(rows) and all(_is_number(cell) for cell in column[1:]) for column in columns]
 
@@ -18,7 +21,7 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         )
         return "  ".join(padded).rstrip()
 
-    return "\n".join(line(cells) for cells in (header, *rows))
+    return "\n".join(line(cells) for cells in (header, *shown))
 
 
 def _is_number(text: str) -> bool:

@@ -4,7 +4,7 @@ import re
 
 from dynamo_operator.api.labels import CANDIDATE_ID_LABEL
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentCandidate
-from dynamo_operator.cli.candidates import candidate_table
+from dynamo_operator.cli.rendering.candidates import candidate_table
 
 AGGREGATED = DynamoGraphDeploymentCandidate.new(
     "a",

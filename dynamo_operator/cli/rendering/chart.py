@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from xml.sax.saxutils import escape
 
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentCandidate
-from dynamo_operator.cli.candidates import CandidateSummary, summarize
+from dynamo_operator.cli.rendering.candidates import CandidateSummary, summarize
 
 _WIDTH, _HEIGHT = 800, 480
 _LEFT, _RIGHT, _TOP, _BOTTOM = 80, 760, 70, 420

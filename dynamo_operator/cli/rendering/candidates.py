@@ -8,7 +8,7 @@ from typing import Any
 
 from dynamo_operator.api.labels import CANDIDATE_ID_LABEL
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentCandidate
-from dynamo_operator.cli.table import format_table
+from dynamo_operator.cli.rendering.table import format_table
 
 _MODES = {"agg": "aggregated", "disagg": "disaggregated"}
 _SIZES = {"tp": "tp", "pp": "pp", "attention_dp": "dp", "moe_tp": "moe-tp", "moe_ep": "ep"}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGraphDeploymentRun
-from dynamo_operator.cli.progress import ProgressLine, describe
+from dynamo_operator.cli.rendering.progress import ProgressLine, describe
 
 SPEC = {"model": {"name": "Org/M-8B"}}
 

@@ -1,0 +1,1 @@
+"""How results look: tables, colours, charts, pages. Pure: from objects to text."""
