@@ -84,16 +84,25 @@ def apply(
         StatusError: 409 with the conflicts, 400 when managedFields are given, 500 when the
             configuration does not fit the schema's lists and fields.
     """
+    check_configuration(applied, schema)
+    config = _without_managed(dict(applied))
+    return _apply(dict(live or _nothing(applied)), config, schema, writer, force=force)
+
+
+def check_configuration(applied: Mapping[str, Any], schema: Schema | None) -> None:
+    """Refuse a configuration that cannot be applied to any object.
+
+    Raises:
+        StatusError: as `apply` does, but for conflicts.
+    """
     if (applied.get("metadata") or {}).get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
-    config = _without_managed(dict(applied))
     try:
-        field_sets.check_types(config, schema)
+        field_sets.check_types(applied, schema)
     except TypingError as error:
         raise StatusError(
             500, "", f"failed to create typed patch object ({_identity(applied)}): {error}"
         ) from None
-    return _apply(dict(live or _nothing(applied)), config, schema, writer, force=force)
 
 
 def record_update(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -66,6 +66,7 @@ class Call:
             subresource); handlers ask it about what a request implies beyond its own verb.
         annotations: what admission tells the audit log.
         answers: what others were asked about this request, and said.
+        repeated: what strict decoding says of keys that the body repeats.
         object_uid: set by a handler, for the audit log.
         decide: whether a user may do what a policy's expression asks about, and why.
     """
@@ -81,6 +82,7 @@ class Call:
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)
     answers: dict[object, object] = field(default_factory=dict)
+    repeated: list[str] = field(default_factory=list)
     object_name: str = ""
     object_uid: str = ""
     decide: Callable[[UserInfo, Mapping[str, str]], tuple[bool, str]] | None = None
@@ -160,11 +162,11 @@ class Call:
             f"the object provided is unrecognized (must be of type {kind}): {detail}"
         )
 
-    def undecodable(self, kind: str, version: str, detail: str) -> status.StatusError:
-        """Return the 400 for a body of a kind that is not, or is not quite, the resource's."""
-        return status.bad_request(
-            f'{kind} in version "{version}" cannot be handled as a {self.resource.kind}: {detail}'
-        )
+    def undecodable(
+        self, kind: str, version: str, detail: str, *, wanted: str = ""
+    ) -> status.StatusError:
+        """Return the 400 for a body of a kind that is not, or is not quite, what is wanted."""
+        return status.bad_request(f"{self._handled(kind, version, wanted)}: {detail}")
 
     def parse_body(self) -> Any:
         """Decode the body, which is JSON or YAML by its Content-Type.
@@ -178,12 +180,15 @@ class Call:
         if media_type == protobuf_bodies.MEDIA_TYPE:
             return protobuf_bodies.parse_protobuf(self.request.body)
         if media_type.endswith("yaml"):
-            return parse_yaml(self.request.body, self.duplicate_field)
+            value, self.repeated = parse_yaml(self.request.body)
+            return value
         if not media_type.endswith("json"):
             raise status.unsupported_media_type(
                 (JSON_TYPE, "application/yaml", protobuf_bodies.MEDIA_TYPE)
             )
-        return parse_json(self.request.body, self.duplicate_field)
+        merging = not self.resource.custom
+        value, self.repeated = parse_json(self.request.body, merging=merging)
+        return value
 
     @property
     def content_type(self) -> str:
@@ -208,24 +213,39 @@ class Call:
             raise status.invalid("meta.k8s.io", "CreateOptions", "", [error])
         return value or "Warn"
 
-    def duplicate_field(self, key: str) -> None:
-        """Note a key that occurs twice in the body."""
-        self.strict_problem(f'duplicate field "{key}"')
+    def report(
+        self, unknown: Sequence[str], *, patched: bool = False, kind: str = "", version: str = ""
+    ) -> None:
+        """Refuse or warn about what strict decoding objects to, as fieldValidation says.
 
-    def strict_problem(self, text: str) -> None:
-        """Refuse or warn about something that strict decoding objects to.
+        Args:
+            unknown: the paths of unknown fields; repeated keys are known.
+            patched: whether they are those of a patched object.
+            kind: what was to be decoded, where it is not the resource's kind.
+            version: its version.
 
         Raises:
-            StatusError: 400 under fieldValidation=Strict.
+            StrictDecodingError: under Strict.
         """
+        is_yaml = self.content_type.endswith("yaml")
+        if is_yaml or patched:  # which are sorted on their way
+            unknown = sorted(unknown)
+        told = [text for text in self.repeated if not _is_within(text, unknown)]
+        texts = [f'unknown field "{path}"' for path in unknown]
         match self.field_validation:
-            case "Strict":
-                raise status.bad_request(
-                    f'{self.resource.kind} in version "{self.resource.version}" cannot be handled '
-                    f"as a {self.resource.kind}: strict decoding error: {text}"
+            case "Strict" if told or texts:
+                if told and is_yaml:
+                    told = ["\n  ".join(["yaml: unmarshal errors:", *told])]
+                kind, version = kind or self.resource.kind, version or self.resource.version
+                raise status.StrictDecodingError(
+                    self._handled(kind, version, kind), [*told, *texts]
                 )
             case "Warn":
-                self.warnings.append(text)
+                self.warnings += [*told, *texts]
+
+    def _handled(self, kind: str, version: str, wanted: str) -> str:
+        wanted = wanted or self.resource.kind
+        return f'{kind} in version "{version}" cannot be handled as a {wanted}'
 
     def answer(self, code: int, data: bytes) -> Response:
         """Return JSON bytes in the negotiated encoding."""
@@ -236,6 +256,11 @@ class Call:
     def answer_value(self, code: int, value: Any) -> Response:
         """Return a JSON value in the negotiated encoding."""
         return self.answer(code, to_json(value))
+
+
+def _is_within(repeated: str, unknown: Sequence[str]) -> bool:
+    """Whether a repeated field is an unknown one or inside one, which tells enough."""
+    return any(repeated.startswith(f'duplicate field "{path}') for path in unknown)
 
 
 def rfc3339(moment: datetime) -> str:

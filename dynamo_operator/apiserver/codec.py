@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
+from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from dynamo_operator.apiserver import status
 from dynamo_operator.apiserver.messages import to_json
@@ -19,50 +19,57 @@ _MOST_EXPANDED = 4 * 1024 * 1024
 _NODE_SIZE = 8
 
 
-def parse_json(data: bytes, duplicate: Callable[[str], None] = lambda _: None) -> Any:
-    """Decode JSON, reporting keys that occur twice in one object.
+class Parsed(NamedTuple):
+    """A body's value, and what strict decoding says of the keys that it repeats."""
+
+    value: Any
+    repeated: list[str]
+
+
+def parse_json(data: bytes, *, merging: bool = False) -> Parsed:
+    """Decode JSON.
+
+    Args:
+        data: the text.
+        merging: whether objects under a repeated key are merged, as into a Go struct; otherwise the
+            last counts.
 
     Raises:
         StatusError: 400.
     """
+    found: list[_Repeating] = []
 
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        result = dict(items)
-        if len(result) != len(items):
-            seen: set[str] = set()
-            for key, _ in items:
-                if key in seen:
-                    duplicate(key)
-                seen.add(key)
-        return result
+    def as_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) == len(pairs):
+            return result
+        found.append(_Repeating(pairs))
+        return found[-1]
 
     try:
-        value = json.loads(data, object_pairs_hook=pairs, parse_constant=_refuse_constant)
-        if b"\\ud" in data.lower():
-            value = json.loads(to_json(value))  # half a surrogate pair becomes U+FFFD
+        value = json.loads(data, object_pairs_hook=as_object, parse_constant=_refuse_constant)
         check_depth(value)
-        return value
     except (ValueError, RecursionError) as error:
         raise status.bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+    repeated: list[str] = []
+    if found:
+        value = _without_repeated(value, "", repeated, merging=merging)
+    if b"\\ud" in data.lower():
+        value = json.loads(to_json(value))  # half a surrogate pair becomes U+FFFD
+    return Parsed(value, list(dict.fromkeys(repeated)))
 
 
-def parse_yaml(data: bytes, duplicate: Callable[[str], None] = lambda _: None) -> Any:
+def parse_yaml(data: bytes) -> Parsed:
     """Decode one YAML document; JSON is YAML too, and is read as such.
 
     Raises:
         StatusError: 400.
     """
     if _is_json(data):
-        return parse_json(data, duplicate)
-    yaml = YAML(typ="safe", pure=True)
-    yaml.version = (1, 1)  # kubernetes reads `yes` and `on` as booleans
-    try:
-        value = yaml.load(data.decode("utf-8"))
-        check_depth(value)
-        return _Plain().of(value)
-    except (YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        first = str(error).replace("\n", " ")
-        raise status.bad_request(f"error decoding YAML: {first}") from None
+        parsed = parse_json(data)
+        return Parsed(parsed.value, _yaml(data)[1] if parsed.repeated else [])
+    value, repeated = _yaml(data)
+    return Parsed(value, repeated)
 
 
 def check_depth(value: Any) -> None:
@@ -102,6 +109,80 @@ def to_yaml(value: Any) -> bytes:
     stream = io.BytesIO()
     yaml.dump(value, stream)
     return stream.getvalue()
+
+
+class _Repeating(dict[str, Any]):
+    """An object of which a key occurs twice, and all its pairs."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
+def _without_repeated(value: Any, path: str, repeated: list[str], *, merging: bool) -> Any:
+    """Return the value as plain objects; notes what was repeated, in the order of the text."""
+
+    def below(child: Any, where: str) -> Any:
+        return _without_repeated(child, where, repeated, merging=merging)
+
+    if isinstance(value, list):
+        return [below(item, f"{path}[{index}]") for index, item in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    result: dict[str, Any] = {}
+    for key, item in value.pairs if isinstance(value, _Repeating) else value.items():
+        where = f"{path}.{key}" if path else key
+        if key in result:
+            repeated.append(f'duplicate field "{where}"')
+        child = below(item, where)
+        result[key] = _merged(result.get(key), child) if merging else child
+    return result
+
+
+def _merged(first: Any, second: Any) -> Any:
+    if not isinstance(first, dict) or not isinstance(second, dict):
+        return second
+    return {**first, **{key: _merged(first.get(key), item) for key, item in second.items()}}
+
+
+def _yaml(data: bytes) -> tuple[Any, list[str]]:
+    """Return the JSON value of a YAML document, and what Go says of each repeated key in it."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.version = (1, 1)  # kubernetes reads `yes` and `on` as booleans
+    try:
+        constructor, parser = yaml.get_constructor_parser(data.decode("utf-8"))
+        try:
+            node = constructor.composer.get_single_node()
+            repeated = _drop_repeated(node, set())
+            value = None if node is None else constructor.construct_document(node)
+        finally:
+            parser.dispose()
+        check_depth(value)
+        return _Plain().of(value), repeated
+    except (YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        first = str(error).replace("\n", " ")
+        raise status.bad_request(f"error decoding YAML: {first}") from None
+
+
+def _drop_repeated(node: Any, seen: set[int]) -> list[str]:
+    """Leave of each repeated key the last, and return what was told of the others."""
+    if id(node) in seen:  # an alias
+        return []
+    seen.add(id(node))
+    if isinstance(node, SequenceNode):
+        return [line for item in node.value for line in _drop_repeated(item, seen)]
+    if not isinstance(node, MappingNode):
+        return []
+    lines: list[str] = []
+    kept: dict[object, Any] = {}
+    for key, value in node.value:
+        lines += _drop_repeated(value, seen)
+        name = key.value if isinstance(key, ScalarNode) and key.value != "<<" else id(key)
+        if name in kept:
+            lines.append(f'line {value.start_mark.line + 1}: key "{name}" already set in map')
+        kept[name] = (key, value)
+    node.value = list(kept.values())
+    return lines
 
 
 class _Plain:

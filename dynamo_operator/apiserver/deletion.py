@@ -191,7 +191,9 @@ def delete_options(call: Call) -> DeleteOptions:
     Raises:
         StatusError: 400 or 422.
     """
-    body = transient_kinds.decode("DeleteOptions", call.body() if call.request.body.strip() else {})
+    body = transient_kinds.decode(
+        call, "DeleteOptions", call.body() if call.request.body.strip() else {}
+    )
     options = read_options(body, call.query)
     errors = _validate(options)
     if errors:

@@ -25,7 +25,7 @@ def evict(call: Call, admission: PartAdmission) -> Response:
     """Answer the eviction of a Pod."""
     pod = find(call).value
     call.object_uid = pod["metadata"]["uid"]
-    body = transient_kinds.decode("Eviction", call.body() if call.request.body else {})
+    body = transient_kinds.decode(call, "Eviction", call.body() if call.request.body else {})
     body = admission.admitted(call, _EVICTION, body)
     options = deletion.read_options(body.get("deleteOptions", {}))
     deletion.check_preconditions(call.resource, pod, options)

@@ -140,29 +140,54 @@ def item_element(item: Any, schema: Schema) -> str:
     return f"k:{{{','.join(known)}}}"
 
 
-def check_types(value: Any, schema: Schema | None, path: Path = ()) -> None:
+def check_types(value: Any, schema: Schema | None) -> None:
     """Check that a configuration fits the schema's fields and lists.
 
     Raises:
         TypingError: a value of another type, a field the schema does not know, an item without its
-            key, or a duplicate.
+            key, or a duplicate; of several it tells each.
     """
-    if schema is not None and value is not None:
-        _check_kind(value, schema, path)
-    if is_granular_map(value, schema):
+    problems = list(_mistyped(value, schema, ()))
+    if len(problems) > 1:
+        raise TypingError("\n  ".join(["errors:", *problems]))
+    for problem in problems:
+        raise TypingError(problem)
+
+
+def _mistyped(value: Any, schema: Schema | None, path: Path) -> Iterator[str]:
+    if schema is not None and value is not None and (wrong := _wrong_kind(value, schema, path)):
+        yield wrong
+        return
+    if isinstance(value, dict):
         for name in value:
-            _check_field(name, schema, path)
+            yield from _unknown_field(name, schema, path)
     elif is_granular_list(value, schema):
         assert schema is not None
-        _check_items(value, schema, path)
-    for element, child, child_schema in entries(value, schema):
-        check_types(child, child_schema, (*path, element))
+        problems = list(_wrong_items(value, schema, path))
+        yield from problems
+        if problems:
+            return
+    for element, child, child_schema in _children(value, schema):
+        yield from _mistyped(child, child_schema, (*path, element))
 
 
-def _check_kind(value: Any, schema: Schema, path: Path) -> None:
+def _children(value: Any, schema: Schema | None) -> list[tuple[str, Any, Schema | None]]:
+    """Return the `entries` of anything, atomic lists and maps included."""
+    if isinstance(value, list) and not is_granular_list(value, schema):
+        items = schema.items if schema else None
+        return [(f"i:{index}", item, items) for index, item in enumerate(value)]
+    if isinstance(value, dict) and not is_granular_map(value, schema):
+        return [
+            (f"f:{n}", child, schema.child(n) if schema else None) for n, child in value.items()
+        ]
+    return entries(value, schema)
+
+
+def _wrong_kind(value: Any, schema: Schema, path: Path) -> str:
     kind, fits = _KINDS.get(schema.type, ("", lambda _: True))
-    if not schema.int_or_string and not fits(value):
-        raise TypingError(f"{words(path)}: expected {kind}, got {_shown(kind, value)}")
+    if schema.int_or_string or fits(value):
+        return ""
+    return f"{words(path)}: expected {kind}, got {_shown(kind, value)}"
 
 
 def _shown(expected: str, value: Any) -> str:
@@ -180,23 +205,24 @@ def _shown(expected: str, value: Any) -> str:
     return f"&{{{text}}}"
 
 
-def _check_field(name: str, schema: Schema | None, path: Path) -> None:
+def _unknown_field(name: str, schema: Schema | None, path: Path) -> Iterator[str]:
     if schema is None or schema.keeps(name) or not (schema.type or schema.properties):
         return
-    raise TypingError(f"{words((*path, f'f:{name}'))}: field not declared in schema")
+    yield f"{words((*path, f'f:{name}'))}: field not declared in schema"
 
 
-def _check_items(value: list[Any], schema: Schema, path: Path) -> None:
+def _wrong_items(value: list[Any], schema: Schema, path: Path) -> Iterator[str]:
     seen = set()
     for item in value:
         for name in schema.list_keys if schema.list_type == "map" else ():
             missing = not isinstance(item, dict) or _key_value(item, name, schema) is None
             if missing and not _may_be_absent(schema, name):
                 detail = "associative list with keys has an element that omits key field"
-                raise TypingError(f"{words(path)}: {detail} {compact(name)}")
+                yield f"{words(path)}: {detail} {compact(name)}"
+                return
         element = item_element(item, schema)
         if element in seen:
-            raise TypingError(f"{words(path)}: duplicate entries for key {words((element,))}")
+            yield f"{words(path)}: duplicate entries for key {words((element,))}"
         seen.add(element)
 
 

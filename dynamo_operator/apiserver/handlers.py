@@ -11,6 +11,7 @@ from dynamo_operator.apiserver import (
     kubelet,
     reads,
     remote,
+    scale,
     status,
     subresources,
 )
@@ -116,9 +117,9 @@ class Handlers:
             case "status" | "ephemeralcontainers", "patch":
                 return self._writes.patch
             case "scale", "get":
-                return subresources.get_scale
+                return scale.get_scale
             case "scale", "update" | "patch":
-                return partial(subresources.write_scale, writes=self._writes, admission=self._parts)
+                return partial(scale.write_scale, writes=self._writes, admission=self._parts)
             case "binding", "create":
                 return partial(subresources.bind, admission=self._parts)
             case "eviction", "create":

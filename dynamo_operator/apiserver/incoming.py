@@ -7,22 +7,28 @@ from typing import Any
 from dynamo_operator.apiserver import status
 from dynamo_operator.apiserver.calls import Call
 from dynamo_operator.apiserver.formats import parse_date_time
-from dynamo_operator.apiserver.messages import to_json
 from dynamo_operator.apiserver.object_metadata import decode_metadata, validate_metadata
 from dynamo_operator.apiserver.resources import Object
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
 
 _GENERATE_NAME_TRIES = 8
 _GENERATE_NAME_PREFIX = 58
+_KEPT_AS = {
+    ("", "nodes"): "minions",
+    ("", "replicationcontrollers"): "controllers",
+    ("", "services"): "services/specs",
+}
+"""Where a real server keeps objects, if not under their plural."""
 
 
-def decode(call: Call, obj: Object, *, patched: bool = False) -> Object:
+def decode(call: Call, obj: Object, *, patched: bool = False, reports: bool = True) -> Object:
     """Return the body as an object of this kind, the types of its metadata checked.
 
     Args:
         call: the request.
         obj: what was sent, or what a patch made of the stored object.
         patched: whether the latter, which has apiVersion and kind of its own.
+        reports: whether unknown and repeated fields are reported.
 
     Raises:
         StatusError: 400.
@@ -50,26 +56,10 @@ def decode(call: Call, obj: Object, *, patched: bool = False) -> Object:
     except status.StatusError as error:
         raise call.undecodable(resource.kind, resource.version, error.message) from None
     _check_moments(call, decoded["metadata"])
-    if call.field_validation != "Ignore":
-        paths = dict.fromkeys([*unknown, *resource.strategy.unknown_fields(obj)])
-        if resource.custom:
-            paths = dict.fromkeys(sorted(paths))
-        if paths:
-            _report_unknown(call, list(paths), obj if patched else None)
+    if reports and call.field_validation != "Ignore":
+        paths = list(dict.fromkeys([*unknown, *resource.strategy.unknown_fields(obj)]))
+        call.report(sorted(paths) if resource.custom else paths, patched=patched)
     return decoded
-
-
-def _report_unknown(call: Call, paths: list[str], patched: Object | None) -> None:
-    text = ", ".join(f'unknown field "{path}"' for path in paths)
-    if call.field_validation == "Strict" and patched is not None:
-        detail = f"strict decoding error: {text}"
-        shown = to_json(patched).decode()
-        error = FieldError("patch", FieldErrorKind.INVALID, detail, shown)
-        raise status.invalid("", "", "", [error])
-    if call.field_validation == "Strict":
-        call.strict_problem(text)
-    for path in paths:
-        call.strict_problem(f'unknown field "{path}"')
 
 
 def _check_identity(call: Call, api_version: str, kind: str) -> None:
@@ -145,7 +135,8 @@ def check_uid_precondition(call: Call, new: Object, old: Object) -> None:
     wanted, found = new["metadata"].get("uid"), old["metadata"]["uid"]
     if wanted and wanted != found:
         group, plural, name = call.resource.group, call.resource.plural, call.info.name
-        path = "/".join(filter(None, ("/registry", plural, call.namespace, name)))
+        kept = _KEPT_AS.get((group, plural), plural)
+        path = "/".join(filter(None, ("/registry", kept, call.namespace, name)))
         raise status.conflict(
             group,
             plural,

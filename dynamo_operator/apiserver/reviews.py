@@ -41,7 +41,7 @@ class Reviews:
     def create(self, call: Call) -> Response:
         """Answer the review in the body."""
         resource = call.resource
-        review = transient_kinds.decode(resource.kind, call.body())
+        review = transient_kinds.decode(call, resource.kind, call.body())
         answered = {
             "kind": resource.kind,
             "apiVersion": resource.api_version,

@@ -125,6 +125,14 @@ class StatusError(Exception):
         return {**status, "code": self.code}
 
 
+class StrictDecodingError(StatusError):
+    """The 400 of a body that strict decoding objects to; `detail` says to what."""
+
+    def __init__(self, what: str, problems: Sequence[str]) -> None:
+        self.detail = f"strict decoding error: {', '.join(problems)}"
+        super().__init__(400, "BadRequest", f"{what}: {self.detail}")
+
+
 def success_status(details: Mapping[str, Any]) -> dict[str, Any]:
     """Return the Status that answers a completed deletion."""
     return {

@@ -1,4 +1,4 @@
-"""Subresources that are more than a part of the object: scale, binding, token."""
+"""Subresources that are more than a part of the object: binding, finalize, token."""
 
 from __future__ import annotations
 
@@ -6,94 +6,28 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from dynamo_operator.apiserver import patches, status, transient_kinds
+from dynamo_operator.apiserver import status, transient_kinds
 from dynamo_operator.apiserver.admission_webhooks import PartAdmission
 from dynamo_operator.apiserver.calls import Call, rfc3339
 from dynamo_operator.apiserver.evictions import created_status
 from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.reads import find
-from dynamo_operator.apiserver.remote import after_commit
-from dynamo_operator.apiserver.representation import served_value
-from dynamo_operator.apiserver.resources import Object, ScalePaths
+from dynamo_operator.apiserver.resources import Object
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
 from dynamo_operator.apiserver.tokens import BoundObject, TokenIssuer
-from dynamo_operator.apiserver.writes import JSON_PATCH, MERGE_PATCH, Writes, finished
+from dynamo_operator.apiserver.writes import finished
 
 _MIN_TOKEN_SECONDS = 600
 _DEFAULT_TOKEN_SECONDS = 3600
 _MAX_TOKEN_SECONDS = 1 << 32
 _BINDING = ("v1", "Binding")
-_SCALE = ("autoscaling/v1", "Scale")
 _TOKEN_REQUEST = ("authentication.k8s.io/v1", "TokenRequest")
 _BOUND_KINDS = {"Pod": "pods", "Secret": "secrets"}
 
 
-def get_scale(call: Call) -> Response:
-    """Answer the scale of an object."""
-    return call.answer_value(200, scale_of(call, served_value(call.resource, find(call))))
-
-
-def scale_of(call: Call, obj: Object) -> Object:
-    """Return an object's autoscaling/v1 Scale."""
-    scale = _scale_paths(call)
-    metadata = obj["metadata"]
-    shown = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    replicas = _at(obj, scale.spec_replicas)
-    scale_status: dict[str, Any] = {"replicas": _at(obj, scale.status_replicas) or 0}
-    selector = _at(obj, scale.label_selector) if scale.label_selector else None
-    if isinstance(selector, dict):
-        selector = _selector_text(selector)
-    if selector:
-        scale_status["selector"] = selector
-    return {
-        "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
-        "metadata": {k: metadata[k] for k in shown if k in metadata},
-        "spec": {"replicas": replicas} if replicas else {},
-        "status": scale_status,
-    }
-
-
-def write_scale(call: Call, writes: Writes, admission: PartAdmission) -> Response:
-    """Answer an update or a patch of the scale."""
-    paths = _scale_paths(call)
-    body = call.parse_body()
-
-    def scaled(old: Object) -> Object:
-        scale = scale_of(call, old)
-        match call.info.verb, call.content_type:
-            case "update", _:
-                scale = body
-            case "patch", content_type if content_type == JSON_PATCH:
-                scale = patches.json_patch(scale, body)
-            case "patch", content_type if content_type == MERGE_PATCH:
-                scale = patches.merge_patch(scale, body)
-            case _:
-                raise status.unsupported_media_type((JSON_PATCH, MERGE_PATCH))
-        scale = transient_kinds.decode("Scale", scale)
-        scale = admission.admitted(call, _SCALE, scale, scale_of(call, old))
-        replicas = scale.get("spec", {}).get("replicas", 0)
-        if replicas < 0:
-            error = FieldError(
-                "spec.replicas",
-                FieldErrorKind.INVALID,
-                "must be greater than or equal to 0",
-                replicas,
-            )
-            raise status.invalid("autoscaling", "Scale", call.info.name, [error])
-        version = scale["metadata"].get("resourceVersion")
-        changed = _with(old, paths.spec_replicas, replicas)
-        return {**changed, "metadata": {**old["metadata"], "resourceVersion": version}}
-
-    outcome = writes.update_object(call, scaled)
-    return after_commit(
-        lambda: call.answer_value(200, scale_of(call, served_value(call.resource, outcome.stored)))
-    )
-
-
 def bind(call: Call, admission: PartAdmission) -> Response:
     """Answer the binding of a Pod to a node."""
-    body = admission.admitted(call, _BINDING, transient_kinds.decode("Binding", call.body()))
+    body = admission.admitted(call, _BINDING, transient_kinds.decode(call, "Binding", call.body()))
     target = body.get("target", {}).get("name", "")
     if not target:
         error = FieldError("target.name", FieldErrorKind.REQUIRED)
@@ -119,7 +53,7 @@ def bind(call: Call, admission: PartAdmission) -> Response:
 
 def finalize_namespace(call: Call) -> Response:
     """Answer the change of a namespace's finalizers; without any a deleted namespace goes."""
-    body = transient_kinds.decode("Namespace", call.body())
+    body = transient_kinds.decode(call, "Namespace", call.body())
     namespace = find(call).value
     call.object_uid = namespace["metadata"]["uid"]
     version = body["metadata"].get("resourceVersion")
@@ -140,7 +74,7 @@ def request_token(call: Call, tokens: TokenIssuer, admission: PartAdmission) -> 
     """Answer a TokenRequest with a token of the ServiceAccount."""
     account = find(call)
     call.object_uid = account.value["metadata"]["uid"]
-    body = transient_kinds.decode("TokenRequest", call.body())
+    body = transient_kinds.decode(call, "TokenRequest", call.body())
     body = admission.admitted(call, _TOKEN_REQUEST, body)
     spec = body.get("spec", {})
     named = body.get("metadata", {}).get("name")
@@ -224,43 +158,3 @@ def _bound(pod: Object, node: str, now: str) -> Object:
         "spec": {**pod["spec"], "nodeName": node},
         "status": {**(pod.get("status") or {}), "conditions": [*conditions, scheduled]},
     }
-
-
-def _scale_paths(call: Call) -> ScalePaths:
-    if call.resource.scale is None:
-        raise status.no_such_path()
-    return call.resource.scale
-
-
-def _at(obj: Any, path: str) -> Any:
-    for field in path.strip(".").split("."):
-        if not isinstance(obj, dict):
-            return None
-        obj = obj.get(field)
-    return obj
-
-
-def _with(obj: Object, path: str, value: Any) -> Object:
-    field, _, rest = path.strip(".").partition(".")
-    if not rest:
-        return {**obj, field: value}
-    return {**obj, field: _with(obj.get(field) or {}, rest, value)}
-
-
-def _selector_text(selector: Mapping[str, Any]) -> str:
-    """Return a LabelSelector, or a ReplicationController's labels, as the text of a selector."""
-    if all(isinstance(value, str) for value in selector.values()):
-        selector = {"matchLabels": selector}
-    terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
-    for expression in selector.get("matchExpressions") or ():
-        key, values = expression["key"], ",".join(sorted(expression.get("values") or ()))
-        match expression.get("operator"):
-            case "In":
-                terms.append(f"{key} in ({values})")
-            case "NotIn":
-                terms.append(f"{key} notin ({values})")
-            case "Exists":
-                terms.append(key)
-            case _:
-                terms.append(f"!{key}")
-    return ",".join(sorted(terms))

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, Final
 
 from dynamo_operator.apiserver import status
+from dynamo_operator.apiserver.calls import Call
 from dynamo_operator.apiserver.kinds.openapi import (
     BOOLEAN,
     FREE_OBJECT,
@@ -19,7 +20,7 @@ from dynamo_operator.apiserver.kinds.openapi import (
     record,
 )
 from dynamo_operator.apiserver.resources import Object
-from dynamo_operator.apiserver.schema import Schema, drop_nulls, prune
+from dynamo_operator.apiserver.schema import Schema, drop_nulls, prune, unknown_fields
 from dynamo_operator.apiserver.schema_validation import Validator
 
 _STRINGS: Final = array(STRING)
@@ -41,15 +42,12 @@ _RESOURCE_ATTRIBUTES: Final = record(
     fieldSelector=FREE_OBJECT,
     labelSelector=FREE_OBJECT,
 )
+_ATTRIBUTES: Final[Mapping[str, OpenAPI]] = {
+    "resourceAttributes": _RESOURCE_ATTRIBUTES,
+    "nonResourceAttributes": record(path=STRING, verb=STRING),
+}
 _ACCESS_REVIEW: Final = record(
-    spec=record(
-        resourceAttributes=_RESOURCE_ATTRIBUTES,
-        nonResourceAttributes=record(path=STRING, verb=STRING),
-        user=STRING,
-        groups=_STRINGS,
-        extra=mapping(_STRINGS),
-        uid=STRING,
-    ),
+    spec=record(**_ATTRIBUTES, user=STRING, groups=_STRINGS, extra=mapping(_STRINGS), uid=STRING),
     status=FREE_OBJECT,
 )
 _SCHEMAS: Final[Mapping[str, OpenAPI]] = {
@@ -72,25 +70,54 @@ _SCHEMAS: Final[Mapping[str, OpenAPI]] = {
     "SelfSubjectRulesReview": record(spec=record(namespace=STRING), status=FREE_OBJECT),
     "SubjectAccessReview": _ACCESS_REVIEW,
     "LocalSubjectAccessReview": _ACCESS_REVIEW,
-    "SelfSubjectAccessReview": _ACCESS_REVIEW,
+    "SelfSubjectAccessReview": record(spec=record(**_ATTRIBUTES), status=FREE_OBJECT),
     "Namespace": record(spec=record(finalizers=_STRINGS), status=FREE_OBJECT),
 }
 
+_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Binding": ("v1",),
+    "DeleteOptions": ("v1",),
+    "Eviction": ("policy/v1", "policy/v1beta1"),
+    "Scale": ("autoscaling/v1",),
+    "TokenRequest": ("authentication.k8s.io/v1",),
+}
+"""What those may be that are not in the resource's own version; the first is taken for granted."""
 
-def decode(kind: str, value: Any) -> Object:
+
+def decode(call: Call, kind: str, value: Any, *, patched: bool = False) -> Object:
     """Return an object of a kind, unknown fields and nulls dropped; metadata is there.
+
+    Args:
+        call: the request.
+        kind: what it must be.
+        value: what was sent, or what a patch made.
+        patched: whether the latter.
 
     Raises:
         StatusError: 400 for another kind, or a field of the wrong type.
     """
-    if not isinstance(value, dict) or value.get("kind", kind) != kind:
+    if not isinstance(value, dict):
         raise status.bad_request(f"the object provided is unrecognized (must be of type {kind})")
+    versions = _VERSIONS.get(kind) or (call.resource.api_version,)
+    value = {"apiVersion": versions[0], "kind": kind, **value}
+    given, version = str(value["kind"]), str(value["apiVersion"]).rpartition("/")[2]
+    if given != kind or (value["apiVersion"] not in versions and kind != "DeleteOptions"):
+        if kind == "DeleteOptions":
+            raise status.bad_request(f'no kind "{given}" is registered for deletions')
+        raise call.undecodable(given, version, "it is of another kind or version", wanted=kind)
     schema, validator = _compiled(kind)
     obj: Object = prune(value, schema)
     drop_nulls(obj, schema, nullable_too=True)
     for error in validator.validate(obj):
-        raise status.bad_request(f"{kind} cannot be handled as a {kind}: {error}")
-    return {"metadata": {}, **obj}
+        raise call.undecodable(kind, version, str(error), wanted=kind)
+    if kind != "DeleteOptions":
+        call.report(unknown_fields(value, schema), patched=patched, kind=kind, version=version)
+    return {**obj, "metadata": obj.get("metadata", {})}
+
+
+def schema_of(kind: str) -> Schema:
+    """Return the schema of a kind."""
+    return _compiled(kind)[0]
 
 
 @cache

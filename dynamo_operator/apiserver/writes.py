@@ -6,13 +6,13 @@ takes an answer from outside is asked between two attempts (`remote`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
-from dynamo_operator.apiserver import apply, patches, status, strategic_merge
+from dynamo_operator.apiserver import apply, status
 from dynamo_operator.apiserver.calls import Call
-from dynamo_operator.apiserver.codec import parse_json, parse_yaml, with_whole_numbers
 from dynamo_operator.apiserver.incoming import (
     check_name,
     check_uid_precondition,
@@ -22,23 +22,23 @@ from dynamo_operator.apiserver.incoming import (
     placed,
     with_metadata,
 )
-from dynamo_operator.apiserver.messages import Response, to_json
+from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.object_metadata import validate_metadata, validate_metadata_update
+from dynamo_operator.apiserver.patch_bodies import (
+    APPLY_PATCH,
+    Transform,
+    applied_configuration,
+    patch_transform,
+    patched,
+    report_repeated,
+)
 from dynamo_operator.apiserver.reads import encoder
 from dynamo_operator.apiserver.remote import after_commit
 from dynamo_operator.apiserver.representation import served_value
 from dynamo_operator.apiserver.resources import Object
-from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
 from dynamo_operator.apiserver.storage import StoredObject
 
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
-
 _SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
-
-Transform = Callable[[Object], Object]
 
 
 class Admission(Protocol):
@@ -92,27 +92,15 @@ class Writes:
         """Answer a PATCH of any content type."""
         if call.content_type == APPLY_PATCH:
             return respond(call, self._apply(call))
-        if call.query.optional_flag("force") is not None:
-            error = FieldError(
-                "force", FieldErrorKind.FORBIDDEN, "may not be specified for non-apply patch"
-            )
-            raise status.invalid("meta.k8s.io", "PatchOptions", "", [error])
-        transform = self._patch_transform(call)
+        schema = call.resource.strategy.schema
+        transform = patch_transform(call, schema, strategic=not call.resource.custom)
 
-        def patched(old: Object) -> Object:
-            changed = transform(old)
-            try:
-                new = decode(call, changed, patched=True)
-            except status.StatusError as error:
-                if error.code != 400:
-                    raise
-                shown = to_json(changed).decode()
-                problem = FieldError("patch", FieldErrorKind.INVALID, error.message, shown)
-                raise status.invalid("", "", "", [problem]) from None
+        def changed(old: Object) -> Object:
+            new = patched(call, transform(old), partial(decode, call, patched=True))
             check_name(call, new)
             return new
 
-        return respond(call, self.update_object(call, patched))
+        return respond(call, self.update_object(call, changed))
 
     def create_object(self, call: Call, obj: Object, *, applied: bool = False) -> Outcome:
         """Store a new object.
@@ -230,24 +218,21 @@ class Writes:
         return with_metadata(new, managedFields=managed, generation=generation)
 
     def _apply(self, call: Call) -> Outcome:
-        manager = call.query.text("fieldManager")
-        if not manager:
-            error = FieldError(
-                "fieldManager", FieldErrorKind.REQUIRED, "is required for apply patch"
-            )
-            raise status.invalid("meta.k8s.io", "PatchOptions", "", [error])
-        configuration = parse_yaml(call.request.body, call.duplicate_field)
-        if not isinstance(configuration, dict):
-            raise status.bad_request("error decoding YAML: the configuration is not an object")
-        configuration = decode(call, with_whole_numbers(configuration))
+        sent = applied_configuration(call)
+        configuration = decode(call, sent, reports=False)
         check_name(call, configuration)
+        if configuration["metadata"] != sent.get("metadata"):  # what is unknown has gone by now
+            whole = {**configuration, "metadata": sent.get("metadata")}
+            apply.check_configuration(whole, call.resource.strategy.schema)
         force, schema = call.query.flag("force"), call.resource.strategy.schema
         storage, key = call.world.storage, call.resource.storage_key
         if storage.get(key, call.namespace, call.info.name) is None:
             return self._apply_create(call, configuration)
 
         def merge(old: Object) -> Object:
-            return apply.apply(old, configuration, schema, _writer(call), force=force)
+            new = apply.apply(old, configuration, schema, writer_of(call), force=force)
+            report_repeated(call)
+            return new
 
         return self.update_object(call, merge, applied=True)
 
@@ -273,27 +258,9 @@ class Writes:
                 f'User "{call.user.name}" cannot create resource "{resource.plural}" in API group '
                 f'"{resource.group}"',
             )
-        obj = apply.apply(None, configuration, resource.strategy.schema, _writer(call))
+        obj = apply.apply(None, configuration, resource.strategy.schema, writer_of(call))
+        report_repeated(call)
         return self.create_object(call, obj, applied=True)
-
-    def _patch_transform(self, call: Call) -> Transform:
-        body = parse_json(call.request.body, call.duplicate_field)
-        schema = call.resource.strategy.schema
-        match call.content_type:
-            case t if t == JSON_PATCH:
-                return lambda old: _as_object(patches.json_patch(old, body))
-            case t if t == MERGE_PATCH:
-                if not isinstance(body, dict):
-                    raise status.bad_request("error decoding patch: a merge patch is an object")
-                return lambda old: _as_object(patches.merge_patch(old, body))
-            case t if t == STRATEGIC_MERGE_PATCH and not call.resource.custom:
-                return lambda old: _as_object(
-                    strategic_merge.strategic_merge_patch(old, body, schema)
-                )
-        offered = [JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH]
-        if call.resource.custom:
-            offered.remove(STRATEGIC_MERGE_PATCH)
-        raise status.unsupported_media_type(offered)
 
     def _admit(self, call: Call, new: Object, old: Object | None) -> Object:
         for plugin in self._admission:
@@ -328,7 +295,7 @@ def _with_managers(call: Call, new: Object, written: Object, old: Object | None)
     """Return `new` with its managers; they own what was written, not what admission made of it."""
     strategy = call.resource.strategy
     zero = strategy.zero_value
-    written = apply.record_update(old, written, strategy.schema, _writer(call), zero)
+    written = apply.record_update(old, written, strategy.schema, writer_of(call), zero)
     return with_metadata(new, managedFields=written["metadata"].get("managedFields"))
 
 
@@ -352,16 +319,11 @@ def _with_system_fields(new: Object, old: Object) -> Object:
     )
 
 
-def _writer(call: Call) -> apply.Writer:
+def writer_of(call: Call) -> apply.Writer:
+    """Return who writes, when, and to what."""
     return apply.Writer(
         manager=call.field_manager,
         now=call.world.now(),
         subresource=call.info.subresource,
         has_status="status" in call.resource.subresources,
     )
-
-
-def _as_object(value: Any) -> Object:
-    if not isinstance(value, dict):
-        raise patches.patch_rejected("the patched value is not an object")
-    return value

@@ -66,7 +66,7 @@ _ZERO: Final[Mapping[tuple[str, str], Mapping[str, Any]]] = {
         "status": {"replicas": 0},
     },
     ("apps", "StatefulSet"): {
-        "spec": {**_WORKLOAD, "updateStrategy": {}},
+        "spec": {**_WORKLOAD, "serviceName": "", "updateStrategy": {}},
         "status": {"replicas": 0, "availableReplicas": 0},
     },
     ("apps", "DaemonSet"): {

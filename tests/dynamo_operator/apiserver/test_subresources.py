@@ -170,7 +170,7 @@ async def test_scale_reads_and_writes_only_the_replicas():
     read = await api.get(f"{WIDGETS}/w/scale")
     stale = await api.replace(
         f"{WIDGETS}/w/scale",
-        read.body | {"metadata": {"resourceVersion": made.version}},
+        read.body | {"metadata": {"name": "w", "resourceVersion": made.version}},
     )
 
     assert patched.body["kind"] == read.body["kind"] == "Scale"

@@ -1,13 +1,13 @@
 import pytest
 
-from dynamo_operator.apiserver.status import StatusError
-from dynamo_operator.apiserver.transient_kinds import decode
 from tests.dynamo_operator.apiserver.api import (
+    CONFIG_MAPS,
     CORE,
     CRDS,
     PODS,
     WIDGETS,
     Api,
+    config_map,
     pod,
     widget,
     widget_crd,
@@ -17,22 +17,45 @@ AUTHORIZATION = "/apis/authorization.k8s.io/v1"
 AUTHENTICATION = "/apis/authentication.k8s.io/v1"
 
 
-def test_unknown_fields_and_nulls_are_dropped():
-    options = decode("DeleteOptions", {"gracePeriodSeconds": None, "colour": "red", "dryRun": []})
+@pytest.mark.virtual_time
+async def test_unknown_fields_and_nulls_of_a_deletion_are_dropped():
+    api = Api()
+    await api.create(CONFIG_MAPS, config_map("a"))
 
-    assert options == {"metadata": {}, "dryRun": []}
+    answer = await api.delete(
+        f"{CONFIG_MAPS}/a", {"gracePeriodSeconds": None, "colour": "red", "dryRun": []}
+    )
+
+    assert (answer.status, answer.body["status"]) == (200, "Success")
 
 
+@pytest.mark.virtual_time
 @pytest.mark.parametrize(
     "value",
-    [[], "x", {"kind": "Pod"}, {"preconditions": []}, {"gracePeriodSeconds": "1"}],
+    [[1], "x", {"kind": "Pod"}, {"preconditions": []}, {"gracePeriodSeconds": "1"}],
     ids=["list", "text", "other-kind", "list-for-object", "text-for-number"],
 )
-def test_what_does_not_fit_is_a_bad_request(value):
-    with pytest.raises(StatusError) as refused:
-        decode("DeleteOptions", value)
+async def test_options_that_do_not_fit_are_a_bad_request_and_delete_nothing(value):
+    api = Api()
+    await api.create(CONFIG_MAPS, config_map("a"))
 
-    assert refused.value.code == 400
+    answer = await api.delete(f"{CONFIG_MAPS}/a", value)
+
+    assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
+    assert (await api.get(f"{CONFIG_MAPS}/a")).status == 200
+
+
+@pytest.mark.virtual_time
+async def test_what_a_review_does_not_have_is_warned_about_and_left_out():
+    attributes = {"verb": "get", "resource": "pods"}
+
+    answer = await Api().create(
+        f"{AUTHORIZATION}/selfsubjectaccessreviews",
+        {"spec": {"user": "x", "resourceAttributes": attributes}},
+    )
+
+    assert answer.body["spec"] == {"resourceAttributes": attributes}
+    assert answer.headers["warning"] == '299 - "unknown field \\"spec.user\\""'
 
 
 @pytest.mark.virtual_time
