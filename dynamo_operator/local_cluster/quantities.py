@@ -19,8 +19,12 @@ _SUFFIXES = {
 }
 
 
+# A larger exponent only costs time and memory: nothing is counted in such numbers.
+_MOST_EXPONENT = 1000
+
+
 def parse_quantity(value: Any) -> Decimal:
-    """Return a quantity's value; 0 for None.
+    """Return a quantity's value; 0 for None. Exponents beyond any use count as the largest.
 
     Raises:
         ValueError: it is no quantity.
@@ -32,5 +36,5 @@ def parse_quantity(value: Any) -> Decimal:
         raise ValueError(f"quantity {value!r}: expected a number with an optional suffix, as 100m")
     number, suffix = Decimal(match["number"]), match["suffix"]
     if suffix[:1] in ("e", "E") and len(suffix) > 1 and suffix != "Ei":
-        return number.scaleb(int(suffix[1:]))
+        return number.scaleb(max(-_MOST_EXPONENT, min(int(suffix[1:]), _MOST_EXPONENT)))
     return number * _SUFFIXES[suffix]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, DecimalException
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynamo_operator.runtime.client.writes import PatchType
@@ -164,7 +164,7 @@ def parse_quantity(value: Any) -> Decimal | None:
         text = text.removesuffix(suffix)
     try:
         number = Decimal(text) * factor
-    except InvalidOperation:
+    except DecimalException:  # an exponent that no number can have, too
         return None
     return number if number.is_finite() else None
 

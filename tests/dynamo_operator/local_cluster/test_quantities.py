@@ -21,6 +21,9 @@ from dynamo_operator.local_cluster.quantities import parse_quantity
         ("1E3", "1000"),
         ("500n", "5e-7"),
         ("-1k", "-1000"),
+        ("1e999999999", "1e1000"),
+        ("-1e99999999999999999999", "-1e1000"),
+        ("1e-999999999", "1e-1000"),
     ],
 )
 def test_a_quantity_is_read_with_its_suffix(text, value):

@@ -207,7 +207,10 @@ def test_quantities_of_the_same_size_are_equal(text, other):
     assert parse_quantity(text) == parse_quantity(other) is not None
 
 
-@pytest.mark.parametrize("text", ["", "a", "1Q", "Gi", "1 Gi x", None, True, [], "nan", "inf"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "a", "1Q", "Gi", "1 Gi x", None, True, [], "nan", "inf", "1e999999999", "1e9" + "9" * 50],
+)
 def test_what_is_no_quantity_is_none(text):
     assert parse_quantity(text) is None
 
