@@ -89,7 +89,9 @@ def run(
     )
 
 
-def job(*conditions: tuple[str, str], suspend: bool = False, **status: Any) -> Job:
+def job(
+    *conditions: tuple[str, str], suspend: bool = False, parallelism: int = 1, **status: Any
+) -> Job:
     """The Job of a Run; `conditions` are (type, reason), each True."""
     status["conditions"] = [
         {
@@ -105,7 +107,7 @@ def job(*conditions: tuple[str, str], suspend: bool = False, **status: Any) -> J
         "llama-search",
         namespace="default",
         labels={RUN_UID_LABEL: run().uid},
-        spec={"suspend": suspend},
+        spec={"suspend": suspend, "parallelism": parallelism},
         status=status,
     )
 

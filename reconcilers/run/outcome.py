@@ -158,10 +158,19 @@ def _judge_unfinished(
                 CompletedReason.PUBLISHER_FAILED,
                 f"the publisher ended with {publisher.describe()} while the planner was running",
             )
-    if job.spec.get("suspend"):
-        return Running(started=False, problem="the Job is suspended (a queue may be holding it)")
+    if held := _what_holds(job):
+        return Running(started=False, problem=held)
     started = pod is not None and pod.status.get("phase") in ("Running", "Succeeded", "Failed")
     return Running(started=started, problem="" if started else pod_problem(pod))
+
+
+def _what_holds(job: Job) -> str:
+    """Say what keeps a Job from having a Pod, or "" when nothing does."""
+    if job.spec.get("suspend"):
+        return "the Job is suspended (a queue may be holding it)"
+    if job.spec.get("parallelism") == 0:
+        return "the Job's parallelism is 0; 1 lets it run"
+    return ""
 
 
 def _planner_failure(planner: _Exit, pod: Pod | None) -> str:

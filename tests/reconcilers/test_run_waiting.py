@@ -71,6 +71,23 @@ async def test_a_phase_never_goes_back_when_a_running_job_is_suspended(
     assert run.status.start_time == "2026-11-30T12:00:00Z"
 
 
+async def test_a_job_whose_parallelism_somebody_set_to_0_is_told(
+    cluster: Cluster, operator: Operator
+):
+    async with operator():
+        job, pod = await start_search(cluster)
+        await cluster.client.delete(Pod, pod.key, grace_period_seconds=0)
+        await cluster.client.patch(Job, job.key, {"spec": {"parallelism": 0}})
+        run = await run_that(
+            cluster, lambda r: "parallelism is 0" in (r.status.execution_message or "")
+        )
+        assert run.status.phase == "Running"
+
+        await cluster.client.patch(Job, job.key, {"spec": {"parallelism": 1}})
+        await start_pod(cluster.client, job)
+        await run_that(cluster, lambda r: not r.status.execution_message)
+
+
 @pytest.mark.parametrize(
     ("pod_status", "text"),
     [

@@ -201,11 +201,16 @@ def test_a_pod_that_does_not_start_says_why(waiting_pod, text):
     assert decide(job(), waiting_pod) == Running(started=False, problem=text)
 
 
-def test_a_suspended_job_waits():
-    verdict = decide(job(suspend=True), None)
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [({"suspend": True}, "suspended"), ({"parallelism": 0}, "parallelism is 0")],
+)
+def test_a_job_that_somebody_holds_waits(changed, text):
+    verdict = decide(job(**changed), None)
 
     assert isinstance(verdict, Running)
-    assert "suspended" in verdict.problem
+    assert not verdict.started
+    assert text in verdict.problem
 
 
 @pytest.mark.parametrize("leaving", ["deleted", "evicted"])
