@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run_cluster(arguments: argparse.Namespace) -> int:
     """Run the cluster, say how to reach it, and wait for SIGTERM or SIGINT."""
-    configure_logs(arguments)
+    configure_logs(arguments.log_level, arguments.log_format)
     binaries = find_control_plane(arguments.control_plane)
     directory = arguments.directory.absolute()
     images = ImageMap({})

@@ -107,7 +107,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run_demo(arguments: argparse.Namespace) -> int:
     """Search, show, and leave nothing behind but the results."""
-    configure_logs(arguments)
+    configure_logs(arguments.log_level, arguments.log_format)
     output = _output_directory(arguments.output)
     binaries = find_control_plane(arguments.control_plane)
     planner = await install_planner()

@@ -13,7 +13,7 @@ from typing import Any
 import dynamo_operator
 from dynamo_operator.api.planner_contract import PLANNER_USER_ID
 from dynamo_operator.api.publisher_contract import PUBLISHER_EXECUTABLE
-from dynamo_operator.app import OperatorSettings, build_manager
+from dynamo_operator.app import build_manager
 from dynamo_operator.cli.errors import USAGE, CliError
 from dynamo_operator.generate.deployment import namespace
 from dynamo_operator.generate.layout import IMAGE as OPERATOR_IMAGE
@@ -46,6 +46,7 @@ from dynamo_operator.runtime.builtin_kinds import (
     ServiceAccount,
 )
 from dynamo_operator.runtime.client import Client
+from dynamo_operator.settings import OperatorSettings
 from dynamo_operator.testing.control_plane_binaries import (
     ControlPlaneBinaries,
     ControlPlaneMissingError,

@@ -9,7 +9,9 @@ from typing import TextIO
 
 import structlog
 
-_LEVELS = {
+from dynamo_operator.settings import LogFormat, LogLevel
+
+_LEVELS: dict[LogLevel, int] = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
     "warning": logging.WARNING,
@@ -29,11 +31,15 @@ def add_log_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def configure_logs(arguments: argparse.Namespace, stream: TextIO = sys.stderr) -> None:
-    """Configure structlog for this process; only an entry point may."""
-    console = arguments.log_format == "console" or (
-        arguments.log_format == "auto" and stream.isatty()
-    )
+def configure_logs(level: LogLevel, form: LogFormat, stream: TextIO = sys.stderr) -> None:
+    """Configure structlog for this process; only an entry point may.
+
+    Args:
+        level: the least that is told.
+        form: auto is console on a terminal and json elsewhere.
+        stream: where to.
+    """
+    console = form == "console" or (form == "auto" and stream.isatty())
     # Both renderers' own tracebacks may show local variables, which hold tokens and Secrets' data.
     without_locals = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
     renderers: list[structlog.typing.Processor] = (
@@ -55,6 +61,6 @@ def configure_logs(arguments: argparse.Namespace, stream: TextIO = sys.stderr) -
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *renderers,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[arguments.log_level]),
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
         logger_factory=structlog.PrintLoggerFactory(stream),
     )

@@ -18,8 +18,12 @@ _MOST_VALUES = 200_000
 _DEEPEST = 500
 
 
-def read_manifests(source: str) -> list[dict[str, Any]]:
+def read_manifests(source: str, *, may_be_empty: bool = False) -> list[dict[str, Any]]:
     """Return the documents of a YAML or JSON file, or of standard input for `-`.
+
+    Args:
+        source: the file.
+        may_be_empty: whether a file without any document will do.
 
     Raises:
         CliError: the file cannot be read, is no YAML (line and column are named), or a document
@@ -48,11 +52,11 @@ def read_manifests(source: str) -> list[dict[str, Any]]:
         ) from None
     for index, document in enumerate(documents):
         if not isinstance(document, dict):
-            message = f"{where}: document {index + 1} is not an object with apiVersion and kind"
+            message = f"{where}: document {index + 1} is not an object, but {document!r:.40}"
             raise CliError(message, exit_code=USAGE)
         if (problem := _not_json(document)) is not None:
             raise CliError(f"{where}: document {index + 1}: {problem}", exit_code=USAGE)
-    if not documents:
+    if not documents and not may_be_empty:
         raise CliError(f"{where}: holds no document", exit_code=USAGE)
     return documents
 

@@ -1,27 +1,47 @@
-"""The operator's settings from flags, environment and a configuration file, in that order.
-
-One schema, `OperatorSettings`: `run_history_limit` is `--run-history-limit`,
-`DYNAMO_OPERATOR_RUN_HISTORY_LIMIT` and `runHistoryLimit` in the file; `planner.cache_pvc` is
-`--planner.cache-pvc`, `DYNAMO_OPERATOR_PLANNER__CACHE_PVC` and `planner: {cachePvc: ...}`.
-"""
+"""The operator's settings from flags, environment and a configuration file, in that order."""
 
 from __future__ import annotations
 
 import argparse
-import inspect
+import difflib
 import json
-import re
-from collections.abc import Iterator, Mapping
-from typing import Any, get_origin
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from pydantic import BaseModel
+from pydantic import ValidationError
+from pydantic.alias_generators import to_snake
+from pydantic_core import ErrorDetails
 
-from dynamo_operator.app import OperatorSettings
 from dynamo_operator.cli.errors import USAGE, CliError
 from dynamo_operator.cli.manifests import read_manifests
+from dynamo_operator.settings import OperatorSettings
+from dynamo_operator.settings.schema import VARIABLE_PREFIX, Path, Setting, all_settings
 
-_PREFIX = "DYNAMO_OPERATOR_"
-Path = tuple[str, ...]
+_SETTINGS: dict[Path, Setting] = {setting.path: setting for setting in all_settings()}
+
+_OTHER_SPELLINGS: dict[Path, str] = {("watch_namespaces",): "--watch-namespace"}
+
+_PROBLEMS = {
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "dict_type": "must be a map",
+    "enum": "must be {expected}",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "int_from_float": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be {expected}",
+    "path_type": "must be a path",
+    "string_pattern_mismatch": "must match {pattern}",
+    "string_too_short": "must not be empty",
+    "string_type": "must be text",
+    "tuple_type": "must be a list",
+}
+"""What is said of pydantic's kinds of errors; of the others its own words."""
 
 
 def add_settings_flags(parser: argparse.ArgumentParser) -> None:
@@ -29,113 +49,157 @@ def add_settings_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "settings",
         "Each is a flag, a variable (DYNAMO_OPERATOR_RUN_HISTORY_LIMIT) or a key of the --config"
-        " file (runHistoryLimit), in this order. A list is written as a,b or JSON, a map as JSON.",
+        " file (runHistoryLimit), in this order. A list is written as a,b or JSON, or its flag is"
+        " given several times; a map is JSON.",
     )
     group.add_argument("--config", metavar="FILE", help="YAML with settings in camelCase")
-    for path in setting_paths():
+    for path, setting in _SETTINGS.items():
+        spellings = [setting.flag, *filter(None, [_OTHER_SPELLINGS.get(path)])]
         group.add_argument(
-            setting_flag(path),
+            *spellings,
             dest=_destination(path),
             default=None,
             metavar="VALUE",
-            help=setting_meaning(path).replace("%", "%%"),
+            action="append" if setting.is_list else "store",
+            help=setting.meaning.replace("%", "%%"),
         )
 
 
-def setting_paths(model: type[BaseModel] = OperatorSettings, prefix: Path = ()) -> Iterator[Path]:
-    """Yield the path of every setting that is a value, sections being descended into."""
-    for name, field in model.model_fields.items():
-        annotation = field.annotation
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            yield from setting_paths(annotation, (*prefix, name))
-        else:
-            yield (*prefix, name)
-
-
-def setting_flag(path: Path) -> str:
-    """Return the flag of a setting."""
-    return "--" + ".".join(part.replace("_", "-") for part in path)
-
-
-def setting_meaning(path: Path) -> str:
-    """Return what the docstring of a setting's class says of it."""
-    documented = inspect.getdoc(_model_of(path)) or ""
-    found = re.search(rf"^    {path[-1]}: (.*(?:\n {{8}}.*)*)", documented, re.MULTILINE)
-    return " ".join(found[1].split()).removesuffix(".") if found else ""
-
-
-def setting_variable(path: Path) -> str:
-    """Return the environment variable of a setting."""
-    return _PREFIX + "__".join(path).upper()
-
-
-def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the merged settings, snake_case, for `OperatorSettings.model_validate`.
+def load_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> OperatorSettings:
+    """Return the settings that flags, environment and file make together.
 
     Raises:
-        CliError: the file is unreadable or has an unknown key.
+        CliError: one of them is wrong; names the flag, the variable, or the file and its key.
     """
-    settings: dict[str, Any] = {}
-    known = set(setting_paths())
-    if arguments.config:
-        document, *more = read_manifests(arguments.config)
-        if more:
-            raise CliError(f"{arguments.config}: holds more than one document", exit_code=USAGE)
-        for path, value in _leaves(document, known):
-            if path not in known:
-                shown = ".".join(path)
-                raise CliError(f"{arguments.config}: no setting is called {shown}", exit_code=USAGE)
-            _put(settings, path, value)
-    for path in sorted(known):
-        variable = setting_variable(path)
-        flag = getattr(arguments, _destination(path))
-        if flag is not None:
-            _put(settings, path, _parsed(flag, path))
-        elif variable in environ:
-            _put(settings, path, _parsed(environ[variable], path))
-    return settings
+    values: dict[str, Any] = {}
+    for setting in _SETTINGS.values():
+        if not setting.is_required:
+            _put(values, setting.path, setting.default)
+    origins: dict[Path, str] = {}
+    for path, value, origin in (
+        *_of_file(arguments.config),
+        *_of_environment(environ),
+        *_of_flags(arguments),
+    ):
+        _put(values, path, value)
+        origins[path] = origin
+    try:
+        return OperatorSettings.model_validate(values)
+    except ValidationError as error:
+        raise CliError(_told(error.errors()[0], origins), exit_code=USAGE) from None
+
+
+Given = Iterator[tuple[Path, Any, str]]
+"""Path, value and origin of each setting that somebody gave."""
+
+
+def _of_file(file: str | None) -> Given:
+    if file is None:
+        return
+    documents = read_manifests(file, may_be_empty=True)
+    if len(documents) > 1:
+        raise CliError(f"{file}: holds more than one document", exit_code=USAGE)
+    keys = {tuple(setting.key.split(".")): path for path, setting in _SETTINGS.items()}
+    sections = {key[:length] for key in keys for length in range(1, len(key))}
+    for document in documents:
+        for key, value in _leaves(document, sections):
+            shown = ".".join(key)
+            if key in sections:
+                problem = f"must be a map of settings, not {value!r}"
+                raise CliError(f"{file}: {shown}: {problem}", exit_code=USAGE)
+            if key not in keys:
+                known = map(".".join, (*keys, *sections))
+                raise CliError(
+                    f"{file}: {shown}: is no setting{_nearest(shown, known)}", exit_code=USAGE
+                )
+            yield keys[key], value, f"{file}: {shown}"
 
 
 def _leaves(
-    node: Mapping[str, Any], known: set[Path], prefix: Path = ()
+    node: Mapping[Any, Any], sections: set[Path], prefix: Path = ()
 ) -> Iterator[tuple[Path, Any]]:
-    for key, value in node.items():
-        path = (*prefix, _snake(str(key)))
-        inside = any(each[: len(path)] == path and len(each) > len(path) for each in known)
-        if inside and isinstance(value, Mapping):
-            yield from _leaves(value, known, path)
-        else:
-            yield path, value
+    for name, value in node.items():
+        key = (*prefix, str(name))
+        if key in sections and isinstance(value, Mapping):
+            yield from _leaves(value, sections, key)
+        elif key not in sections or value is not None:  # a section may be left empty
+            yield key, value
 
 
-def _parsed(text: str, path: Path) -> Any:
+def _of_environment(environ: Mapping[str, str]) -> Given:
+    variables = {setting.variable: setting for setting in _SETTINGS.values()}
+    # What a kubelet tells every container of the Services in its namespace, ours among them.
+    links = [name.removesuffix("HOST") for name in environ if name.endswith("_SERVICE_HOST")]
+    of_services = tuple(prefix for link in links for prefix in (link, _port_prefix(link)))
+    for variable, text in sorted(environ.items()):
+        if not variable.startswith(VARIABLE_PREFIX):
+            continue
+        setting = variables.get(variable)
+        if setting is not None:
+            yield setting.path, _parsed(text, setting, variable), variable
+        elif not variable.startswith(of_services):
+            nearest = _nearest(variable, variables)
+            raise CliError(f"{variable}: is no setting{nearest}; unset it", exit_code=USAGE)
+
+
+def _port_prefix(service: str) -> str:
+    return service.removesuffix("SERVICE_") + "PORT"
+
+
+def _of_flags(arguments: argparse.Namespace) -> Given:
+    for path, setting in _SETTINGS.items():
+        given = getattr(arguments, _destination(path))
+        if given is None:
+            continue
+        texts = given if setting.is_list else [given]
+        values = [_parsed(text, setting, setting.flag) for text in texts]
+        yield path, values[0] if len(values) == 1 else _joined(values), setting.flag
+
+
+def _joined(values: Sequence[Any]) -> list[Any]:
+    return [item for value in values for item in (value if isinstance(value, list) else [value])]
+
+
+def _parsed(text: str, setting: Setting, origin: str) -> Any:
     """Read a flag or variable: JSON for lists and maps, a,b for lists, null; else text."""
     if text == "null":
         return None
-    if text[:1] in "[{":
+    if text[:1] in "[{" and text:
         try:
             return json.loads(text)
         except ValueError as error:
-            shown = ".".join(path)
-            raise CliError(
-                f"setting {shown}: {text!r} is no JSON: {error}", exit_code=USAGE
-            ) from None
-    if _is_list(path):
+            raise CliError(f"{origin}: {text!r} is no JSON: {error}", exit_code=USAGE) from None
+    if setting.is_list:
         return [item.strip() for item in text.split(",") if item.strip()]
     return text
 
 
-def _is_list(path: Path) -> bool:
-    return get_origin(_model_of(path).model_fields[path[-1]].annotation) is tuple
+def _told(error: ErrorDetails, origins: Mapping[Path, str]) -> str:
+    """Say in one line what is wrong, and where whoever gave it finds it."""
+    path = tuple(str(part) for part in error["loc"])
+    names = tuple(map(to_snake, path))
+    setting = next((s for s in _SETTINGS.values() if names[: len(s.path)] == s.path), None)
+    if setting is None:  # settings that do not go together
+        given = [origin for at, origin in origins.items() if names and at[: len(names)] == names]
+        return f"{', '.join(given) or 'settings'}: {_problem(error)}"
+    inside = "".join(f"[{part}]" for part in path[len(setting.path) :])
+    if error["type"] == "missing" and not inside:
+        ways = f"{setting.flag}, {setting.variable}, or {setting.key} in the --config file"
+        return f"a setting is missing: give {ways}"
+    return f"{origins.get(setting.path, setting.key)}{inside}: {_problem(error)}"
 
 
-def _model_of(path: Path) -> type[BaseModel]:
-    """Return the class, of all settings or of a section, that has the setting."""
-    model: Any = OperatorSettings
-    for section in path[:-1]:
-        model = model.model_fields[section].annotation
-    found: type[BaseModel] = model
-    return found
+def _problem(error: ErrorDetails) -> str:
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])
+    told = _PROBLEMS.get(error["type"])
+    words = told.format(**error.get("ctx", {})) if told else error["msg"]
+    return f"{words}, not {error['input']!r}"
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(name, known, n=1)
+    return f"; nearest is {found[0]}" if found else ""
 
 
 def _put(settings: dict[str, Any], path: Path, value: Any) -> None:
@@ -148,7 +212,3 @@ def _put(settings: dict[str, Any], path: Path, value: Any) -> None:
 
 def _destination(path: Path) -> str:
     return "setting_" + "__".join(path)
-
-
-def _snake(name: str) -> str:
-    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name)

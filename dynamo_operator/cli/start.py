@@ -5,21 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 from importlib.metadata import version
-from typing import TYPE_CHECKING
 
 import structlog
-from pydantic import ValidationError
 
-from dynamo_operator.app import LeaderElectionSettings, OperatorSettings, build_manager
+from dynamo_operator.app import build_manager
 from dynamo_operator.cli.connection import add_connection_flags, load_config
-from dynamo_operator.cli.errors import USAGE, CliError
-from dynamo_operator.cli.logs import add_log_flags, configure_logs
-from dynamo_operator.cli.settings import (
-    add_settings_flags,
-    read_settings,
-    setting_flag,
-    setting_variable,
-)
+from dynamo_operator.cli.errors import CliError
+from dynamo_operator.cli.logs import configure_logs
+from dynamo_operator.cli.settings import add_settings_flags, load_settings
 from dynamo_operator.generate.layout import NAMESPACE
 from dynamo_operator.runtime import LeaderElection, LeaderElectionError, LeadershipLostError
 from dynamo_operator.runtime.builtin_kinds import Lease
@@ -31,15 +24,13 @@ from dynamo_operator.runtime.client import (
     NotFoundError,
 )
 from dynamo_operator.runtime.leader_elector import living_holder
+from dynamo_operator.settings import LeaderElectionSettings, OperatorSettings
 from informers.clock import SystemClock
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 FIELD_MANAGER = "dynamo-operator"
 
-_ENABLED = ("leader_election", "enabled")
-_NAMESPACE = ("leader_election", "namespace")
+_ENABLED_FLAG = "--leader-election.enabled"
+_NAMESPACE_FLAG = "--leader-election.namespace"
 
 _log = structlog.get_logger(__name__)
 
@@ -48,14 +39,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add what `start` takes."""
     add_connection_flags(parser, namespaced=False)
     add_settings_flags(parser)
-    add_log_flags(parser)
     parser.set_defaults(run=run_start, ends_on_signal=True)
 
 
 async def run_start(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT, then stop in order."""
-    configure_logs(arguments)
-    settings = _settings(arguments)
+    settings = load_settings(arguments, os.environ)
+    configure_logs(settings.logging.level, settings.logging.format)
     config = load_config(arguments)
     settings = _in_namespace(settings, config)
     _log.info(
@@ -78,17 +68,18 @@ async def run_start(arguments: argparse.Namespace) -> int:
         except LeadershipLostError as error:
             raise CliError(str(error)) from error
         except LeaderElectionError as error:
-            raise CliError(f"{error} with {setting_flag(_NAMESPACE)}") from error
+            raise CliError(f"{error} with {_NAMESPACE_FLAG}") from error
     return 0
 
 
 def _in_namespace(settings: OperatorSettings, config: ClientConfig) -> OperatorSettings:
     """Say where the webhooks' Service and Secret are, if the settings do not."""
-    if settings.webhook_server.namespace:
+    if settings.server.webhook.namespace:
         return settings
     namespace = config.namespace if config.is_in_cluster else NAMESPACE
-    server = settings.webhook_server.model_copy(update={"namespace": namespace})
-    return settings.model_copy(update={"webhook_server": server})
+    webhook = settings.server.webhook.model_copy(update={"namespace": namespace})
+    server = settings.server.model_copy(update={"webhook": webhook})
+    return settings.model_copy(update={"server": server})
 
 
 async def _election(
@@ -123,25 +114,5 @@ async def _refuse_beside_another(client: Client, election: LeaderElection) -> No
     if holder:
         raise CliError(
             f"{lease}: held by {holder}, another operator: stop that one, or start without "
-            f"{setting_flag(_ENABLED)}=false and stand by"
+            f"{_ENABLED_FLAG}=false and stand by"
         )
-
-
-def _settings(arguments: argparse.Namespace) -> OperatorSettings:
-    try:
-        return OperatorSettings.model_validate(read_settings(arguments, os.environ))
-    except ValidationError as error:
-        first = error.errors()[0]
-        path = tuple(str(part) for part in first["loc"])
-        if not path:  # settings that do not go together
-            raise CliError(f"settings: {_problem(first)}", exit_code=USAGE) from None
-        where = f"setting {'.'.join(path)} ({setting_flag(path)}, {setting_variable(path)})"
-        raise CliError(f"{where}: {_problem(first)}", exit_code=USAGE) from None
-
-
-def _problem(error: ErrorDetails) -> str:
-    if error["type"] == "missing":
-        return "is missing"
-    if error["type"] == "value_error":
-        return str(error["ctx"]["error"])
-    return f"{error['msg']}, not {error['input']!r}"

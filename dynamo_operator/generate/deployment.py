@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dynamo_operator.app import WebhookMode, WebhookServerSettings
 from dynamo_operator.generate.layout import IMAGE, MANAGER, NAME, NAMESPACE, SELECTOR, labels
 from dynamo_operator.generate.webhooks import PORT_NAME
+from dynamo_operator.settings import WebhookMode, WebhookSettings
 
 HEALTH_PORT: Final = 8081
-WEBHOOK_PORT: Final = int(WebhookServerSettings().address.rpartition(":")[2])
+WEBHOOK_PORT: Final = WebhookSettings().port
 USER_ID: Final = 65532
 CONTAINER: Final = "manager"
 OPERATOR_IMAGE_VARIABLE: Final = "DYNAMO_OPERATOR_OPERATOR_IMAGE"
@@ -88,7 +88,7 @@ def _pod_spec() -> dict[str, Any]:
                 "name": CONTAINER,
                 "image": IMAGE,
                 "command": ["/manager"],
-                "args": [f"--health-address=0.0.0.0:{HEALTH_PORT}"],
+                "args": [f"--server.health-probe.port={HEALTH_PORT}"],
                 "env": [
                     {"name": OPERATOR_IMAGE_VARIABLE, "value": IMAGE},
                     {"name": WEBHOOKS_VARIABLE, "value": str(WebhookMode.AUTO)},

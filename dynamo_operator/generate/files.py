@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from dynamo_operator.aisimulate.document import dump_yaml
 from dynamo_operator.generate.api_docs import api_reference
+from dynamo_operator.generate.configuration_docs import configuration_reference
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.generate.deployment import deployment, namespace
 from dynamo_operator.generate.layout import MANAGER
@@ -55,6 +56,7 @@ def generated_files() -> dict[str, str]:
     files["manifests/kustomization.yaml"] = _yaml(base())
     files |= {f"{_OVERLAYS}/{path}": _yaml(content) for path, content in overlays().items()}
     files["docs/api.md"] = api_reference()
+    files["docs/configuration.md"] = configuration_reference()
     return files
 
 

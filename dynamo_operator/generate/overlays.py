@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from dynamo_operator.app import WEBHOOK_CONFIGURATION, WEBHOOK_SECRET, WEBHOOK_SERVICE, WebhookMode
 from dynamo_operator.generate.deployment import (
     CONTAINER,
     WEBHOOKS_VARIABLE,
     image_replacement,
 )
 from dynamo_operator.generate.layout import MANAGER, NAMESPACE, labels
+from dynamo_operator.settings import (
+    WEBHOOK_CONFIGURATION,
+    WEBHOOK_SECRET,
+    WEBHOOK_SERVICE,
+    WebhookMode,
+)
 
 BASE: Final = ("crd", "rbac", "policy", "webhook", "webhook_certificate", "manager")
 """Folders that the base is made of; an overlay names its own, since it lies inside the base's."""
@@ -64,7 +69,7 @@ def _without_webhooks() -> dict[str, dict[str, Any]]:
 def _cert_manager() -> dict[str, dict[str, Any]]:
     """The webhooks' certificate is cert-manager's."""
     directory = {
-        "name": "DYNAMO_OPERATOR_WEBHOOK_SERVER__CERTIFICATE_DIRECTORY",
+        "name": "DYNAMO_OPERATOR_SERVER__WEBHOOK__CERT_DIR",
         "value": _CERTIFICATE_DIRECTORY,
     }
     mount = {"name": _VOLUME, "mountPath": _CERTIFICATE_DIRECTORY, "readOnly": True}

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from dynamo_operator.admission.webhook import RequestAdmission
-from dynamo_operator.app import WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE
 from dynamo_operator.generate.layout import NAMESPACE, SELECTOR, labels
 from dynamo_operator.runtime.webhooks import (
     ServiceEndpoint,
@@ -14,6 +13,7 @@ from dynamo_operator.runtime.webhooks import (
     mutating_configuration,
     validating_configuration,
 )
+from dynamo_operator.settings import WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE
 
 SERVED_PORT: Final = 443
 PORT_NAME: Final = "webhook"

@@ -60,6 +60,7 @@ class HttpServer:
         limits: HttpLimits | None = None,
         shutdown_seconds: float = _SHUTDOWN_SECONDS,
     ) -> None:
+        self.address: str = address
         self._host, self._port = _parse_address(address)
         self._certificate = certificate
         self._limits = limits or HttpLimits()

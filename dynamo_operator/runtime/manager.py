@@ -1,6 +1,6 @@
 """The manager: starts what an operator consists of in order, and stops it in the reverse order.
 
-    health and metrics servers       listening
+    HTTP servers                     listening
     webhooks                         listening, with a certificate
       event recorder                 running
         cache                        every declared type is there
@@ -211,11 +211,13 @@ class Manager:
     def add(self, runnable: Controller | Runnable) -> RunningController | None:
         """Run something with the manager; if it runs already, at once, webhooks excepted.
 
+        An HttpServer listens before anything else is started, as the manager's own do.
+
         Returns:
             Of a Controller the handle that watches more for it, or stops it.
 
         Raises:
-            ValueError: a controller of that name is there.
+            ValueError: a controller of that name, or a server of that address, is there.
             ManagerStateError: the manager is stopping or has stopped.
         """
         if self._state in (_State.STOPPING, _State.STOPPED):
@@ -225,7 +227,10 @@ class Manager:
             return None
         if isinstance(runnable, Controller):
             return self._add_controller(runnable)
-        self._add_runnable(runnable)
+        if isinstance(runnable, HttpServer) and self._state is _State.NEW:
+            self._add_server(runnable)
+        else:
+            self._add_runnable(runnable)
         return None
 
     def add_healthz_check(self, name: str, check: HealthCheck) -> None:
@@ -327,6 +332,11 @@ class Manager:
         name = f"webhooks-{len(self._webhooks)}" if self._webhooks else "webhooks"
         self.readyz.add(name, webhooks.check)
         self._webhooks.append(webhooks)
+
+    def _add_server(self, server: HttpServer) -> None:
+        if server.address in self._servers:
+            raise ValueError(f"address {server.address}: the manager serves there already")
+        self._servers[server.address] = server
 
     def _add_controller(self, controller: Controller) -> RunningController:
         present = self._controllers.get(controller.name)

@@ -145,8 +145,9 @@ async def _operator(kubeconfig: Path) -> AsyncIterator[asyncio.subprocess.Proces
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "dynamo_operator.cli", "start", "--kubeconfig", str(kubeconfig)),
         *("--operator-image=operator:1", "--webhooks=off", "--leader-election.namespace=default"),
-        *("--fallback-gpus-per-node=8", "--health-address=127.0.0.1:0"),
-        *("--metrics-address=127.0.0.1:0",),
+        *("--fallback-gpus-per-node=8", "--server.health-probe.port=0"),
+        *("--server.metrics.bind-address=127.0.0.1", "--server.metrics.port=0"),
+        *("--server.metrics.secure=false", "--server.health-probe.bind-address=127.0.0.1"),
         env={**os.environ},
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,

@@ -15,7 +15,7 @@ class RelaySettings(BaseModel):
     Args:
         module: Python module that is the relay. Images of Dynamo 1.6 have dynamo.kv_dc_relay.
         health_service: gRPC service whose health is the relay's.
-        run_as_user: UID of the relays; None leaves it to the image and the cluster.
+        run_as_user: UID of the relays; null leaves it to the image and the cluster.
         node_selector: labels of the nodes that may run relays.
         tolerations: of the relays' Pods.
     """

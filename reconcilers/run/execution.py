@@ -53,11 +53,12 @@ class PlannerSettings(_Settings):
 
     Args:
         env_from_secret: optional Secret of the Run's namespace whose keys become environment
-            variables (gated models need a Hugging Face token); None for none.
+            variables (gated models need a Hugging Face token); null for none.
         node_selector: labels of the nodes that may run the execution.
         tolerations: of the execution's Pod.
         resources: of the planner container.
-        cache_pvc: PersistentVolumeClaim of the Run's namespace to keep model files in, or None.
+        cache_pvc: PersistentVolumeClaim of the Run's namespace to keep model files in; null for
+            none.
     """
 
     env_from_secret: str | None = "hf-token-secret"
@@ -83,7 +84,7 @@ class PodSecurity(_Settings):
     """Identity of the execution's Pod.
 
     Args:
-        run_as_user: UID of the planner; None leaves it and the fsGroup to the cluster, for clusters
+        run_as_user: UID of the planner; null leaves it and the fsGroup to the cluster, for clusters
             that assign ids by namespace (the image must then run under any UID).
     """
 

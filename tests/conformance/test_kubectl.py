@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from dynamo_operator.app import WEBHOOK_CONFIGURATION
 from dynamo_operator.runtime.builtin_kinds import (
     MutatingWebhookConfiguration,
     ValidatingWebhookConfiguration,
 )
 from dynamo_operator.runtime.client.errors import NotFoundError
+from dynamo_operator.settings import WEBHOOK_CONFIGURATION
 from informers.objects import ObjectKey
 from tests.conformance.conftest import MODES
 

@@ -9,7 +9,7 @@ from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentRequest,
     DynamoGraphDeploymentRun,
 )
-from dynamo_operator.app import OperatorSettings, build_manager
+from dynamo_operator.app import build_manager
 from dynamo_operator.cli.local import grant_operator
 from dynamo_operator.publisher.apply import Publication
 from dynamo_operator.runtime.builtin_kinds import (
@@ -22,6 +22,7 @@ from dynamo_operator.runtime.builtin_kinds import (
     ServiceAccount,
 )
 from dynamo_operator.runtime.client.errors import ForbiddenError
+from dynamo_operator.settings import OperatorSettings
 from informers.objects import ObjectKey, controller_ref
 from tests.builders import MODEL
 from tests.dynamo_operator.publisher.reports import report

@@ -19,7 +19,7 @@ from dynamo_operator.api.conditions import ConditionType, ReadyReason
 from dynamo_operator.api.labels import RELAY_REVISION_LABEL, RELAY_UID_LABEL
 from dynamo_operator.api.v1alpha1 import DynamoPoolRelay
 from dynamo_operator.apiserver.audit import AuditEntry
-from dynamo_operator.app import OperatorSettings, build_manager, permissions
+from dynamo_operator.app import build_manager, permissions
 from dynamo_operator.cli.graph_crds import GRAPH_CRDS
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.generate.rbac import role_rules
@@ -35,6 +35,7 @@ from dynamo_operator.runtime.builtin_kinds import (
     Service,
 )
 from dynamo_operator.runtime.models import KubeModel
+from dynamo_operator.settings import OperatorSettings
 from dynamo_operator.testing import Cluster, Interceptor
 from dynamo_operator.testing.cluster import ADMIN_GROUPS, ControllerName
 from dynamo_operator.testing.faults import Answer, Point

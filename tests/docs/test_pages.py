@@ -1,5 +1,6 @@
 """What the pages of docs/ show works as it is shown."""
 
+import argparse
 import asyncio
 import os
 import re
@@ -13,6 +14,7 @@ from ruamel.yaml import YAML
 from dynamo_operator import simulation
 from dynamo_operator.api.v1beta2.request import DynamoGraphDeploymentRequest
 from dynamo_operator.api.v1beta2.run import DynamoGraphDeploymentRun
+from dynamo_operator.cli.settings import add_settings_flags, load_settings
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.runtime import (
     Controller,
@@ -30,6 +32,7 @@ from tests.docs.pages import BLOCK, DOCS, commands_of, definition, files_of, mod
 KEY = ObjectKey("default", "a")
 PAGES = {
     "concepts",
+    "configuration",
     "embedding",
     "migrating_from_go",
     "migrating_from_kopf",
@@ -286,3 +289,15 @@ def test_the_simulated_widgets_survive_what_the_page_does_to_them(widgets, monke
     assert crashes.failures == [], crashes.told()
     swarmed = simulation.swarm(page.WIDGETS, seeds=range(4), workers=1)
     assert swarmed.failures == [], swarmed.told()
+
+
+def test_the_configuration_page_shows_a_file_that_is_one(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text(files_of("configuration")["config.yaml"])
+    parser = argparse.ArgumentParser()
+    add_settings_flags(parser)
+
+    found = load_settings(parser.parse_args([f"--config={file}"]), {})
+
+    assert found.image_pull_secrets == ("registry-key",)
+    assert found.server.health_probe.address == ":8081"

@@ -17,7 +17,6 @@ import pytest_asyncio
 from dynamo_operator.admission.defaulting import complete_discovering
 from dynamo_operator.admission.denials import Denial
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, SearchSpec
-from dynamo_operator.app import WEBHOOK_SECRET
 from dynamo_operator.cli.local import GPU_LABELS, grant_operator
 from dynamo_operator.generate.crds import (
     custom_resource_definition,
@@ -29,6 +28,7 @@ from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition, Node
 from dynamo_operator.runtime.client import PatchType, UncachedReader
 from dynamo_operator.runtime.client.errors import InvalidError, NotFoundError, ServerError
 from dynamo_operator.runtime.client.transport import fetch_text
+from dynamo_operator.settings import WEBHOOK_SECRET
 from dynamo_operator.testing.cluster import Cluster
 from dynamo_operator.testing.control_plane_binaries import ControlPlaneMissingError
 from dynamo_operator.testing.polling import eventually

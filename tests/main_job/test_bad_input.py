@@ -15,12 +15,13 @@ from dynamo_operator.admission.defaulting import complete
 from dynamo_operator.admission.validation import validate
 from dynamo_operator.api.conditions import find_condition
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGraphDeploymentRun
-from dynamo_operator.app import OperatorSettings, build_manager
+from dynamo_operator.app import build_manager
 from dynamo_operator.cli.local import GPU_LABELS, grant_operator
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.runtime.builtin_kinds import Node
 from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.client.errors import InvalidError
+from dynamo_operator.settings import OperatorSettings
 from dynamo_operator.testing.cluster import Cluster
 from dynamo_operator.testing.control_plane_binaries import ControlPlaneMissingError
 from informers.objects import ObjectKey

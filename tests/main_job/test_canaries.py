@@ -10,11 +10,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from dynamo_operator.api.labels import GROUP
-from dynamo_operator.app import OperatorSettings, build_manager
+from dynamo_operator.app import build_manager
 from dynamo_operator.cli.local import grant_operator
 from dynamo_operator.generate.layout import IMAGE
 from dynamo_operator.runtime.builtin_kinds import Event, Secret
 from dynamo_operator.runtime.client.transport import fetch_text
+from dynamo_operator.settings import MetricsSettings, OperatorSettings, ServerSettings
 from tests.main_job.stage import CAUSED_KINDS, Stage, completed_with
 
 pytestmark = [pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
@@ -38,7 +39,9 @@ async def test_no_secret_and_no_annotation_is_told_anywhere(
     settings = OperatorSettings(
         operator_image=IMAGE,
         image_pull_secrets=("registry",),
-        metrics_address="127.0.0.1:0",
+        server=ServerSettings(
+            metrics=MetricsSettings(bind_address="127.0.0.1", port=0, secure=False)
+        ),
     )
 
     with capture_logs() as lines:

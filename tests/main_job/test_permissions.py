@@ -20,7 +20,6 @@ from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentRun,
 )
 from dynamo_operator.apiserver.audit import AuditEntry
-from dynamo_operator.app import LEASE_NAME, LeaderElectionSettings
 from dynamo_operator.cli.graph_crds import GRAPH_CRDS
 from dynamo_operator.generate.layout import NAMESPACE
 from dynamo_operator.local_cluster.cluster import LocalCluster
@@ -41,6 +40,7 @@ from dynamo_operator.runtime.builtin_kinds import (
 from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.client.errors import AlreadyExistsError, ForbiddenError
 from dynamo_operator.runtime.models import KubeModel
+from dynamo_operator.settings import LEASE_NAME, LeaderElectionSettings
 from dynamo_operator.testing.polling import eventually
 from informers.objects import ObjectKey
 from reconcilers.pool_relay.graphs import ServedComponent, ServedGraph

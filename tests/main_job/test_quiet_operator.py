@@ -6,10 +6,11 @@ from functools import partial
 
 import pytest
 
-from dynamo_operator.app import OperatorSettings, build_manager
+from dynamo_operator.app import build_manager
 from dynamo_operator.cli.local import grant_operator
 from dynamo_operator.generate.layout import IMAGE as OPERATOR_IMAGE
 from dynamo_operator.runtime import Manager
+from dynamo_operator.settings import OperatorSettings
 from dynamo_operator.testing.polling import eventually
 from tests.main_job.stage import Stage, completed_with
 

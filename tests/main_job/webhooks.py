@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from dynamo_operator.app import WEBHOOK_CONFIGURATION, OperatorSettings, build_manager
+from dynamo_operator.app import build_manager
 from dynamo_operator.generate.layout import IMAGE, NAMESPACE
 from dynamo_operator.generate.webhooks import webhook_configurations
 from dynamo_operator.local_cluster.cluster import LocalCluster
@@ -23,6 +23,7 @@ from dynamo_operator.runtime.leader_election import LeaderElection
 from dynamo_operator.runtime.manager import Manager
 from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.runtime.webhooks import UrlEndpoint
+from dynamo_operator.settings import WEBHOOK_CONFIGURATION, OperatorSettings
 from dynamo_operator.testing.cluster import Cluster
 from dynamo_operator.testing.real_control_plane import free_ports
 from informers.clock import SystemClock
@@ -103,15 +104,16 @@ class Operated:
 
 def operator_settings(port: int, hosts: Sequence[str] = (), **more: Any) -> OperatorSettings:
     """The settings of an operator whose webhooks are at that port, in mode auto."""
-    server = {
-        "address": f"{HOST}:{port}",
+    webhook = {
+        "host": HOST,
+        "port": port,
         "hosts": [HOST, *hosts],
         "namespace": NAMESPACE,
         "check_seconds": 0.2,
     }
-    settings = {"operator_image": IMAGE, "health_address": _HEALTH_ADDRESS, **more}
+    server = {"webhook": webhook, "health_probe": {"bind_address": HOST, "port": 0}}
     return OperatorSettings.model_validate(
-        {**settings, "webhooks": "auto", "webhook_server": server}
+        {"operator_image": IMAGE, "webhooks": "auto", "server": server, **more}
     )
 
 

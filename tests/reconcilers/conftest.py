@@ -7,11 +7,12 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from dynamo_operator.app import OperatorSettings, build_manager
+from dynamo_operator.app import build_manager
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.runtime import Manager
 from dynamo_operator.runtime.builtin_kinds import Node
 from dynamo_operator.runtime.client import Client
+from dynamo_operator.settings import OperatorSettings
 from dynamo_operator.testing.cluster import Cluster
 
 OPERATOR_IMAGE = "registry.lab/dynamo-operator:0.1.0"

@@ -10,12 +10,13 @@ from typing import Literal, TypeVar, get_args
 import pytest
 
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGraphDeploymentRun
-from dynamo_operator.app import OperatorSettings, build_manager
+from dynamo_operator.app import build_manager
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.runtime import Manager
 from dynamo_operator.runtime.builtin_kinds import Job
 from dynamo_operator.runtime.client import Client, TransportError
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse, Transport
+from dynamo_operator.settings import OperatorSettings
 from dynamo_operator.testing.cluster import Cluster
 from tests.reconcilers.conftest import GPU_NODE, OPERATOR_IMAGE, Operator
 from tests.reconcilers.faults import (

@@ -18,12 +18,12 @@ import aiohttp
 import pytest
 
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGraphDeploymentRun
-from dynamo_operator.app import LEASE_NAME
 from dynamo_operator.cli.__main__ import main
 from dynamo_operator.generate.crds import custom_resource_definition, custom_resource_definitions
 from dynamo_operator.generate.layout import NAMESPACE
 from dynamo_operator.runtime import LeaderElection
 from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition, Lease, Namespace
+from dynamo_operator.settings import LEASE_NAME
 from dynamo_operator.testing.cluster import Cluster
 from informers.objects import ObjectKey, ResourceType
 from tests.reconcilers.search import SPEC
@@ -157,7 +157,8 @@ async def test_the_operator_works_against_a_kubeconfig_and_ends_on_sigterm():
             str(cluster.kubeconfig()),
             "--operator-image=registry.lab/dynamo-operator:1",
             "--fallback-gpus-per-node=8",
-            f"--health-address=127.0.0.1:{port}",
+            "--server.health-probe.bind-address=127.0.0.1",
+            f"--server.health-probe.port={port}",
         ) as operator,
     ):
         await cluster.eventually(
@@ -249,10 +250,10 @@ async def start(cluster: Cluster, *words: str) -> tuple[int, str, str]:
         pytest.param(
             ["start", "--operator-image=o:1", "--run-history-limit=0"],
             2,
-            "setting run_history_limit (--run-history-limit, DYNAMO_OPERATOR_RUN_HISTORY_LIMIT)",
+            "--run-history-limit: must be at least 1, not '0'",
             id="setting",
         ),
-        pytest.param(["start"], 2, "(--operator-image, ", id="missing setting"),
+        pytest.param(["start"], 2, "missing: give --operator-image, DYNAMO_", id="missing setting"),
         pytest.param(
             ["start", "--operator-image=o:1", "--leader-election.lease-seconds=5"],
             2,

@@ -1,11 +1,10 @@
-import argparse
 import io
 import json
 
 import pytest
 import structlog
 
-from dynamo_operator.cli.logs import add_log_flags, configure_logs
+from dynamo_operator.cli.logs import configure_logs
 
 
 @pytest.fixture
@@ -13,11 +12,9 @@ def written():
     """What was logged since the logs were configured by the arguments."""
     before = structlog.get_config()
 
-    def configure(*arguments):
-        parser = argparse.ArgumentParser()
-        add_log_flags(parser)
+    def configure(form, level="info"):
         stream = io.StringIO()
-        configure_logs(parser.parse_args(arguments), stream)
+        configure_logs(level, form, stream)
         return stream
 
     yield configure
@@ -30,7 +27,7 @@ def fail_with(token):
 
 @pytest.mark.parametrize("form", ["json", "console"])
 def test_a_traceback_shows_no_value_of_a_variable(written, form):
-    stream = written("--log-format", form)
+    stream = written(form)
 
     try:
         fail_with("c4nary")
@@ -43,7 +40,7 @@ def test_a_traceback_shows_no_value_of_a_variable(written, form):
 
 
 def test_json_is_one_line_whatever_a_value_holds(written):
-    stream = written("--log-format", "json")
+    stream = written("json")
 
     structlog.get_logger().info("searched", message="one\ntwo\r\n\x1b[31mthree")
 
@@ -52,7 +49,7 @@ def test_json_is_one_line_whatever_a_value_holds(written):
 
 
 def test_lines_below_the_level_are_left_out(written):
-    stream = written("--log-level", "warning", "--log-format", "json")
+    stream = written("json", level="warning")
 
     structlog.get_logger().info("quiet")
     structlog.get_logger().warning("loud")

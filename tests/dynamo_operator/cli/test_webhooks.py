@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest
-from dynamo_operator.app import WEBHOOK_SECRET
 from dynamo_operator.certificates import CertificateAuthority
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.generate.layout import NAMESPACE
@@ -23,6 +22,7 @@ from dynamo_operator.runtime.builtin_kinds import (
     ValidatingWebhookConfiguration,
 )
 from dynamo_operator.runtime.webhooks import UrlEndpoint
+from dynamo_operator.settings import WEBHOOK_SECRET
 from dynamo_operator.testing.cluster import Cluster
 from dynamo_operator.testing.polling import eventually
 from informers.clock import SystemClock
@@ -52,9 +52,11 @@ async def serving(cluster: Cluster, *words: str, ca_bundle: bytes = b"") -> Asyn
     async with started(
         f"--kubeconfig={cluster.kubeconfig()}",
         "--operator-image=registry.lab/dynamo-operator:1",
-        f"--health-address={HOST}:{health_port}",
-        f"--webhook-server.address={HOST}:{port}",
-        "--webhook-server.check-seconds=0.1",
+        f"--server.health-probe.bind-address={HOST}",
+        f"--server.health-probe.port={health_port}",
+        f"--server.webhook.host={HOST}",
+        f"--server.webhook.port={port}",
+        "--server.webhook.check-seconds=0.1",
         *words,
     ):
         await eventually(
@@ -74,7 +76,7 @@ async def completed(cluster: Cluster) -> DynamoGraphDeploymentRequest:
 async def test_webhooks_auto_have_a_certificate_of_their_own_in_a_secret():
     async with Cluster.start(mode="http", crds=custom_resource_definitions()) as cluster:
         await cluster.client.create(Namespace.new(NAMESPACE))
-        async with serving(cluster, "--webhooks=auto", f"--webhook-server.hosts={HOST}"):
+        async with serving(cluster, "--webhooks=auto", f"--server.webhook.hosts={HOST}"):
             made = await completed(cluster)
 
         secret = await cluster.client.get(Secret, ObjectKey(NAMESPACE, WEBHOOK_SECRET))
@@ -90,7 +92,7 @@ async def test_webhooks_manual_serve_files_and_take_up_new_ones(tmp_path: Path):
         serving(
             cluster,
             "--webhooks=manual",
-            f"--webhook-server.certificate-directory={tmp_path}",
+            f"--server.webhook.cert-dir={tmp_path}",
             ca_bundle=authority.pem,
         ) as port,
     ):
@@ -113,24 +115,21 @@ async def test_webhooks_manual_serve_files_and_take_up_new_ones(tmp_path: Path):
     [
         (
             ["--webhooks=manual"],
-            "settings: webhooks is manual: webhook_server.certificate_directory must name the "
-            "directory of tls.crt and tls.key",
+            "settings: webhooks is manual: server.webhook.certDir must name the directory of "
+            "tls.crt and tls.key",
         ),
         (
             ["--webhooks=auto", "--watch-namespaces=a,b"],
             "settings: webhooks is auto, which writes configurations of the whole cluster: must be "
-            "manual or off beside watch_namespaces",
+            "manual or off beside watchNamespaces",
         ),
         (
             ["--webhooks=maybe"],
-            "setting webhooks (--webhooks, DYNAMO_OPERATOR_WEBHOOKS): Input should be 'off', "
-            "'auto' or 'manual', not 'maybe'",
+            "--webhooks: must be 'off', 'auto' or 'manual', not 'maybe'",
         ),
         (
             ["--validate-effective-input=maybe"],
-            "setting validate_effective_input (--validate-effective-input, "
-            "DYNAMO_OPERATOR_VALIDATE_EFFECTIVE_INPUT): Input should be 'off', 'warn' or 'deny', "
-            "not 'maybe'",
+            "--validate-effective-input: must be 'off', 'warn' or 'deny', not 'maybe'",
         ),
     ],
     ids=["no directory", "some namespaces", "no such mode", "no such policy"],
@@ -149,8 +148,9 @@ async def test_a_certificate_that_is_not_there_ends_the_start_with_a_line(tmp_pa
             f"--kubeconfig={cluster.kubeconfig()}",
             "--operator-image=lab/op:1",
             "--webhooks=manual",
-            f"--webhook-server.certificate-directory={tmp_path}",
-            f"--webhook-server.address={HOST}:0",
+            f"--server.webhook.cert-dir={tmp_path}",
+            f"--server.webhook.host={HOST}",
+            "--server.webhook.port=0",
         )
 
     assert code == 1

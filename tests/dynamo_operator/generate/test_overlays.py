@@ -79,7 +79,7 @@ def test_with_cert_manager_the_operator_serves_its_files_and_may_touch_no_secret
 
     assert variables["DYNAMO_OPERATOR_WEBHOOKS"] == "manual"
     assert variables["DYNAMO_OPERATOR_OPERATOR_IMAGE"] == pod["containers"][0]["image"]
-    assert variables["DYNAMO_OPERATOR_WEBHOOK_SERVER__CERTIFICATE_DIRECTORY"] == mount["mountPath"]
+    assert variables["DYNAMO_OPERATOR_SERVER__WEBHOOK__CERT_DIR"] == mount["mountPath"]
     assert volume["secret"]["secretName"] == certificate["spec"]["secretName"]
     assert ("Issuer", certificate["spec"]["issuerRef"]["name"]) in objects
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):

@@ -9,7 +9,7 @@ from dynamo_operator.api.conditions import ConditionType
 from dynamo_operator.api.labels import RUN_UID_LABEL
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest
 from dynamo_operator.apiserver.messages import UserInfo
-from dynamo_operator.app import OperatorSettings, build_manager
+from dynamo_operator.app import build_manager
 from dynamo_operator.generate import rbac
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.generate.layout import MANAGER, NAME, NAMESPACE
@@ -17,6 +17,7 @@ from dynamo_operator.hardware.discovery import GPU_DISCOVERY_ROLE
 from dynamo_operator.runtime import Manager
 from dynamo_operator.runtime.builtin_kinds import ClusterRole, ClusterRoleBinding, Job
 from dynamo_operator.runtime.client import Client
+from dynamo_operator.settings import OperatorSettings
 from dynamo_operator.simulation import Scenario
 from dynamo_operator.simulation.invariants.invariant import conditions_of, status_of
 from dynamo_operator.simulation.world import World
