@@ -23,7 +23,14 @@ from dynamo_operator.testing.control_plane_binaries import ControlPlaneBinaries
 from dynamo_operator.testing.server_process import ServerProcess, ServerProcessError
 from informers.clock import Clock, SystemClock
 
-_SERVICE_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+_SERVICE_RANGE = "10.96.0.0/16"
+_SERVICE_NAMES = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "10.96.0.1",
+)
 _START_ATTEMPTS = 3  # another process may take a port between our choice and its use
 _PORT_TAKEN = "address already in use"
 # The second is a default, named because tests rely on it; some distributions have the third.
@@ -64,6 +71,7 @@ class RealControlPlane:
         controllers: the controllers of kube-controller-manager to run; it runs only for these.
         scheduler: whether kube-scheduler runs.
         service_accounts: whether Pods need their ServiceAccount to exist.
+        address: where the API server listens; another than the default is what Pods reach it by.
         port: of the API server; 0 for a free one.
         directory: where its files are while it runs; None for a temporary directory.
         audit_file: where the API server logs each request as a JSON line; None for one of its own.
@@ -85,6 +93,7 @@ class RealControlPlane:
         controllers: Iterable[str] = (),
         scheduler: bool = False,
         service_accounts: bool = False,
+        address: str = HOST,
         port: int = 0,
         directory: Path | None = None,
         audit_file: Path | None = None,
@@ -94,6 +103,7 @@ class RealControlPlane:
         self._controllers = tuple(controllers)
         self._scheduler = scheduler
         self._service_accounts = service_accounts
+        self._address = address
         self._port = port
         self._given_directory = directory
         self._audit_file = audit_file
@@ -134,7 +144,7 @@ class RealControlPlane:
     @property
     def url(self) -> str:
         """Where the API server listens."""
-        return f"https://{HOST}:{self._ports['api']}"
+        return f"https://{self._address}:{self._ports['api']}"
 
     @property
     def ca_certificate(self) -> bytes:
@@ -195,7 +205,8 @@ class RealControlPlane:
     def _write_files(self) -> None:
         now, directory = self._clock.now(), self.directory
         self._authority.save(directory / "ca.crt", directory / "ca.key")
-        server = self._authority.issue("kube-apiserver", now, hosts=(HOST, *_SERVICE_NAMES))
+        hosts = dict.fromkeys((HOST, self._address, *_SERVICE_NAMES))
+        server = self._authority.issue("kube-apiserver", now, hosts=[*hosts])
         kubelet_client = self._authority.issue("kube-apiserver-kubelet-client", now)
         tokens = self._authority.issue("service-accounts", now)
         for name, certificate in (
@@ -275,13 +286,17 @@ class RealControlPlane:
     def _api_server_command(self) -> list[str | Path]:
         directory = self.directory
         disabled = [] if self._service_accounts else ["--disable-admission-plugins=ServiceAccount"]
+        if self._address == HOST:
+            reached = "--endpoint-reconciler-type=none"  # loopback may not be advertised
+        else:
+            reached = f"--advertise-address={self._address}"
         return [
             self._binaries.kube_apiserver,
             f"--etcd-servers={self._etcd_url}",
-            f"--bind-address={HOST}",
+            f"--bind-address={self._address}",
             f"--secure-port={self._ports['api']}",
             "--external-hostname=localhost",
-            "--endpoint-reconciler-type=none",  # loopback may not be advertised
+            reached,
             f"--tls-cert-file={directory / 'server.crt'}",
             f"--tls-private-key-file={directory / 'server.key'}",
             f"--client-ca-file={directory / 'ca.crt'}",
@@ -293,7 +308,7 @@ class RealControlPlane:
             f"--enable-admission-plugins={','.join(_ADMISSION_PLUGINS)}",
             *disabled,
             "--allow-privileged=true",
-            "--service-cluster-ip-range=10.96.0.0/16",
+            f"--service-cluster-ip-range={_SERVICE_RANGE}",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={directory / 'tokens.crt'}",
             f"--service-account-signing-key-file={directory / 'tokens.key'}",

@@ -1,0 +1,1 @@
+"""A real cluster of one node on this machine: see hack/cluster."""

@@ -1,0 +1,1 @@
+"""On a real cluster of one node, which `hack/cluster test` starts."""
