@@ -29,7 +29,6 @@ CLUSTER_WORKS = "I0 the cluster around the operator works"
 SERVED = "I1 users are served while faults go on"
 
 _CHUNK = 4
-_RUNS_BETWEEN_COLLECTIONS = 8
 
 
 class UnsoundScenarioError(ValueError):
@@ -75,6 +74,7 @@ class Report:
         coverage: which faults met which calls, and what rare things came about.
         seconds: how long it took.
         virtual_seconds: how long it took for those inside.
+        traces: the trace hash of each run, in no order.
     """
 
     scenario: str
@@ -88,6 +88,7 @@ class Report:
     coverage: Coverage = field(default_factory=Coverage)
     seconds: float = 0.0
     virtual_seconds: float = 0.0
+    traces: list[str] = field(default_factory=list)
 
     def told(self) -> str:
         """Return the report in a few lines."""
@@ -243,7 +244,8 @@ class _Judged:
     violations: tuple[str, ...]
     invariants: tuple[str, ...]
     coverage: Coverage
-    virtual_seconds: float
+    virtual_seconds: float = 0.0
+    trace: str = ""
 
 
 _job: list[_Job] = []
@@ -274,14 +276,14 @@ def _judge(number: int) -> _Judged:
         outcome = run(job.scenario, plan=trial.plan, reference=reference)
     except Exception as error:  # noqa: BLE001 # of the cluster around, or of the scenario
         problem = f"{CLUSTER_WORKS}: {told(error)}"
-        return _Judged(number, trial.plan, False, (problem,), (CLUSTER_WORKS,), Coverage(), 0.0)
+        return _Judged(number, trial.plan, False, (problem,), (CLUSTER_WORKS,), Coverage())
     history = outcome.history
     violations = [(v.invariant, str(v)) for v in outcome.violations]
     if reference is not None and trial.fault_class != "restart":
         # A process on an old view may serve nobody until it is healed.
         violations += [(SERVED, f"{SERVED}: {each}") for each in waits_in_vain(history)]
     came_about = Counter(name for name, holds in job.sometimes.items() if holds(history))
-    judged = _Judged(
+    return _Judged(
         trial=number,
         plan=outcome.plan,
         reached=set(trial.plan.faults) <= outcome.reached,
@@ -289,10 +291,8 @@ def _judge(number: int) -> _Judged:
         invariants=tuple(dict.fromkeys(name for name, _ in violations)),
         coverage=Coverage(cells_of(history), came_about),
         virtual_seconds=outcome.virtual_seconds,
+        trace=outcome.trace_hash,
     )
-    if number % _RUNS_BETWEEN_COLLECTIONS == 0:
-        gc.collect()
-    return judged
 
 
 def _add(report: Report, trial: Trial, judged: _Judged) -> None:
@@ -300,6 +300,7 @@ def _add(report: Report, trial: Trial, judged: _Judged) -> None:
     report.reached += judged.reached
     report.by_class[trial.fault_class] += 1
     report.virtual_seconds += judged.virtual_seconds
+    report.traces.append(judged.trace)
     report.coverage.add(judged.coverage)
     if trial.fault_class == "crash":
         report.crash_points += judged.reached

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any
 
+from dynamo_operator.runtime.cache import CacheSyncError
 from dynamo_operator.runtime.leader_election import LeadershipLostError
 from dynamo_operator.runtime.manager import ShutdownTimeoutError
 from dynamo_operator.simulation.history import Call, History
@@ -168,10 +169,17 @@ class Process:
             error = None
         self._ended(self, error)
 
+    def is_explained(self, error: BaseException | None) -> bool:
+        """Whether it is no defect that the process ended so.
 
-def is_orderly(error: BaseException | None) -> bool:
-    """Whether a process that ends so is no defect."""
-    return error is None or isinstance(error, _ORDERLY)
+        Args:
+            error: that it ended with; None: it was told to stop.
+        """
+        if isinstance(error, CacheSyncError):  # it gives up, and whoever runs it starts another
+            process = self.name, self.incarnation
+            calls = self._history.calls
+            return any(call.fault and (call.actor, call.incarnation) == process for call in calls)
+        return error is None or isinstance(error, _ORDERLY)
 
 
 def cuts_off(partition: Partition, call: Call) -> bool:

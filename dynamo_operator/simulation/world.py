@@ -35,7 +35,7 @@ from dynamo_operator.simulation.plans import (
     Terminate,
     Touch,
 )
-from dynamo_operator.simulation.processes import RESTART_SECONDS, Process, is_orderly
+from dynamo_operator.simulation.processes import RESTART_SECONDS, Process
 from dynamo_operator.simulation.scenario import Scenario
 from dynamo_operator.simulation.sky import Sky
 from dynamo_operator.simulation.views import View
@@ -188,7 +188,7 @@ class World:
             process.kill()
 
     def _ended(self, process: Process, error: BaseException | None) -> None:
-        if not is_orderly(error):
+        if not process.is_explained(error):
             told = f"{type(error).__name__}: {error}"
             self.defects.append(f"{process.name}/{process.incarnation} ended by itself: {told}")
         if not process.is_told_to_stop and self.operators.get(process.name) is process:

@@ -11,23 +11,12 @@ from pathlib import Path
 
 from dynamo_operator.simulation import Plan, Scenario, run, shrink, swarm
 from dynamo_operator.simulation.explore import Report
-from tests.simulation.scenarios.pool_relays import POOL_RELAY_SCENARIOS
-from tests.simulation.scenarios.relays import RELAY_SCENARIOS
-from tests.simulation.scenarios.searches import SEARCH_SCENARIOS
-from tests.simulation.scenarios.wandering import WANDERING_SCENARIOS
+from tests.simulation.scenarios import SCENARIOS
 
 ROOT = Path(__file__).resolve().parents[2]
-SCENARIOS: dict[str, Scenario] = {
-    scenario.name: scenario
-    for scenario in (
-        *SEARCH_SCENARIOS,
-        *RELAY_SCENARIOS,
-        *POOL_RELAY_SCENARIOS,
-        *WANDERING_SCENARIOS,
-    )
-}
 CHUNK = 100
 """Seeds of one scenario in a row."""
+_HASH_SEEDS = ("1", "977")
 
 
 def soak(
@@ -77,35 +66,52 @@ def _fail(scenario: Scenario, report: Report) -> int:
 
 
 def compare_hashes(names: Sequence[str], *, first: int, seeds: int) -> int:
-    """Run each seed in two processes with other orders of sets, and compare what they trace."""
-    for name in names:
-        started = time.monotonic()
-        ones, others = (_hashes(name, first, seeds, order) for order in ("1", "977"))
-        one, other = (process.communicate()[0].split() for process in (ones, others))
-        bad = [first + n for n, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
-        seconds = time.monotonic() - started
+    """Run each seed in two processes with other orders of sets, and compare what they trace.
+
+    Args:
+        names: of the scenarios, to which the seeds are dealt out in turn.
+        first: seed.
+        seeds: how many in all.
+    """
+    started = time.monotonic()
+    for position, name in enumerate(names):
+        dealt = range(first + position, first + seeds, len(names))
+        began = time.monotonic()
+        one, other = _hashes(name, dealt)
+        bad = [seed for seed, a, b in zip(dealt, one, other, strict=True) if a != b]
         print(
-            f"{name}: {len(one) - len(bad)} of {seeds} seeds trace the same,"
-            f" {len(set(one))} traces, {seconds:.0f} s"
+            f"{name}: {len(dealt) - len(bad)} of {len(dealt)} seeds trace the same,"
+            f" {len(set(one))} traces, {time.monotonic() - began:.0f} s",
+            flush=True,
         )
-        if bad or len(one) != seeds:
+        if bad:
             print(f"FAILED: other runs elsewhere: seeds {', '.join(map(str, bad[:10]))}")
             return 1
+    print(
+        f"{seeds} of {seeds} seeds trace the same in two processes, with PYTHONHASHSEED"
+        f" {' and '.join(_HASH_SEEDS)}, {time.monotonic() - started:.0f} s"
+    )
     return 0
 
 
-def _hashes(name: str, first: int, seeds: int, hash_seed: str) -> subprocess.Popen[str]:
-    code = (
-        "from hack.soaks.seeds import print_hashes;"
-        f"print_hashes({name!r}, range({first}, {first + seeds}))"
-    )
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def _hashes(name: str, seeds: range) -> list[list[str]]:
+    """Return the traces of the seeds, by one process after the other."""
+    code = f"from hack.soaks.seeds import print_hashes; print_hashes({name!r}, {seeds!r})"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for hash_seed in _HASH_SEEDS
+    ]
+    told = [process.communicate()[0].split() for process in processes]
+    for process, traces in zip(processes, told, strict=True):
+        if process.returncode or len(traces) != len(seeds):
+            sys.exit(f"FAILED: {name}: a process ended after {len(traces)} of {len(seeds)} seeds")
+    return told
 
 
 def print_hashes(name: str, seeds: range) -> None:

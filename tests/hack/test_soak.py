@@ -1,6 +1,7 @@
 """hack/soak: a few seeds of each part, and that what is broken is noticed."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from dynamo_operator.runtime.reconciler import Result
-from hack.soaks import bugs, seeds
+from hack.soaks import bugs, enumerations, seeds
 from hack.soaks.cache_world import Climate, InvariantError, keep_caches
+from hack.soaks.enumerations import Share
 from tests.dynamo_operator.simulation.scenarios import RIGHT, WRONG
 from tests.simulation.planted_bugs import PLANTED_BUGS, PlantedBug
 
@@ -53,6 +55,58 @@ def test_a_seed_that_breaks_something_is_made_small_and_told(lives, capsys):
     assert "  2. " not in told
 
 
+@pytest.fixture
+def enumerated(monkeypatch, capsys):
+    def told(name, *shares, classes=("crash", "refusal")):
+        monkeypatch.setattr(enumerations, "SCENARIOS", {"right": RIGHT, "wrong": WRONG})
+        monkeypatch.setattr(enumerations, "primaries_of", lambda scenario: ())
+        codes = {
+            enumerations.enumerate_life(name, classes=classes, share=share, workers=1)
+            for share in map(Share.parse, shares)
+        }
+        return codes, capsys.readouterr().out.splitlines()
+
+    return told
+
+
+def test_an_enumeration_counts_the_plans_of_each_class_and_is_the_same_again(enumerated):
+    codes, told = enumerated("right", "1/8", "1/8", classes=("refusal", "crash"))
+
+    assert codes == {0}
+    first, again = (
+        [re.sub(r" \d+ s,", "", line) for line in lines] for lines in (told[:3], told[3:])
+    )
+    assert first == again
+    told_of = re.compile(r"right(.*): (\d+) of (\d+) plans run, \2 reached .*, 0 failed")
+    counts = [found for line in first if (found := told_of.match(line))]
+    crashes, refusals, both = ((found[1], int(found[2]), int(found[3])) for found in counts)
+    assert crashes == (" crash", -(-crashes[2] // 8), crashes[2])
+    assert refusals == (" refusal", -(-refusals[2] // 8), refusals[2])
+    assert both == ("", crashes[1] + refusals[1], crashes[2] + refusals[2])
+
+
+def test_what_fails_in_an_enumeration_is_told_with_its_plan(enumerated):
+    codes, told = enumerated("wrong", "1/1", classes=("crash",))
+
+    assert codes == {1}
+    assert "I3 at most one of configmaps each" in told[2]
+    assert '"do":"kill"' in told[3]
+
+
+def test_all_shares_are_all_plans_once():
+    plans = range(8)
+    shares = [Share.parse(f"{number}/3").among(plans) for number in (1, 2, 3)]
+
+    assert sorted(plan for share in shares for plan in share) == list(plans)
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "3", "1/2/3", "-1/3"])
+def test_what_is_no_share_is_refused(text):
+    with pytest.raises(ValueError, match=f"'{text}' is no share such as 2/5"):
+        Share.parse(text)
+
+
 def test_every_planted_bug_is_looked_for_and_one_that_is_missed_is_told(monkeypatch, capsys):
     quick = next(bug for bug in PLANTED_BUGS if bug.scenario == "relay" and not bug.found_by)
     nothing = PlantedBug("nothing", "nobody", "relay", "", {})
@@ -71,6 +125,15 @@ def test_the_script_compares_the_traces_of_two_processes():
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "search: 4 of 4 seeds trace the same, 4 traces, " in ran.stdout
+    assert "4 of 4 seeds trace the same in two processes, " in ran.stdout
+
+
+def test_seeds_that_are_other_runs_elsewhere_are_told(monkeypatch, capsys):
+    monkeypatch.setattr(seeds, "_hashes", lambda name, dealt: [["a"] * len(dealt), ["a", "b"]])
+
+    assert seeds.compare_hashes(["right", "left"], first=3, seeds=4) == 1
+
+    assert capsys.readouterr().out.endswith("FAILED: other runs elsewhere: seeds 5\n")
 
 
 def test_an_unknown_scenario_is_told_with_those_that_there_are():

@@ -219,6 +219,21 @@ def observed_soon_after_a_restart(play: Play) -> list[str]:
     return play.rest()
 
 
+def observed_after_a_call(fault: str) -> Told:
+    def observe(play: Play) -> list[str]:
+        play.put(WIDGETS, obj("w", generation=1), "user")
+        for play.now, answered in ((1.0, 60.0), (30.0, 95.0)):  # two at once, in part
+            call = play.call(WIDGETS, "w", "operator", "get")
+            call.fault = fault
+            play.now = answered
+            play.history.answered(call, 0)
+        play.now = 100.0
+        play.put(WIDGETS, obj("w", generation=1, status={"observedGeneration": 1}), "operator")
+        return play.rest()
+
+    return observe
+
+
 def never_observed(play: Play) -> list[str]:
     play.put(WIDGETS, obj("w", generation=2, status={"observedGeneration": 1}), "user")
     return play.rest()
@@ -481,6 +496,16 @@ CASES: list[tuple[Callable[[], Invariant], Told, Told]] = [
     ),
     (lambda: Observed(WIDGETS), never_observed, observed_late),
     (lambda: Observed(WIDGETS, within_seconds=10), observed_late, observed_soon_after_a_restart),
+    (
+        lambda: Observed(WIDGETS, within_seconds=10),
+        observed_after_a_call(fault=""),
+        observed_after_a_call(fault="hang"),
+    ),
+    (
+        lambda: Observed(WIDGETS, within_seconds=5),
+        observed_after_a_call(fault="hang"),
+        observed_soon_after_a_restart,
+    ),
     (OneAtATime, attempts("1", "2", "1"), attempts("1", "1", "2", "3")),
     (CachesTrue, lambda play: cache_of(play, "1"), lambda play: cache_of(play, "2")),
     (

@@ -120,8 +120,8 @@ class Observed(Silent):
 
     Args:
         kind: of the objects, whose status has an `observedGeneration`.
-        within_seconds: how long after a change of the spec, or after the last fault or restart, at
-            most; None asks for it at rest only.
+        within_seconds: how long after a change of the spec, or after what last befell a process, at
+            most; for how long faults held up a call does not count. None asks for it at rest only.
         observed: returns the generation that an object's status speaks of, 0 for none.
         concerns: whether an object is the operator's to observe.
         name: of the invariant, when it stands for something else than I10.
@@ -155,8 +155,8 @@ class Observed(Silent):
             return
         if commit.before is not None and self._observed(commit.before) >= generation:
             return
-        disturbed = max((mark.seconds for mark in history.marks), default=0.0)
-        took = commit.seconds - max(came, disturbed)
+        since = max([came, *(mark.seconds for mark in history.marks)])
+        took = commit.seconds - since - _held_up_seconds(history, since)
         if took > self._within_seconds:
             yield f"{commit}: generation {generation} was observed only after {took:.1f} s"
 
@@ -168,6 +168,17 @@ class Observed(Silent):
             generation = int(obj["metadata"].get("generation") or 0)
             if (observed := self._observed(obj)) < generation:
                 yield f"{self._resource[1]} {key}: generation {generation}, observed {observed}"
+
+
+def _held_up_seconds(history: History, since: float) -> float:
+    """Return for how long a call of an operator was held up by a fault, since a moment."""
+    held, until = 0.0, since
+    for call in history.calls:  # in the order in which they were sent
+        if call.fault and is_operator(call.actor) and call.answered_seconds is not None:
+            begin = max(call.sent_seconds, until)
+            held += max(0.0, call.answered_seconds - begin)
+            until = max(until, call.answered_seconds)
+    return held
 
 
 class ErrorsSurface(Silent):

@@ -1,13 +1,18 @@
 """One run: the same again and again, with the faults that are planned."""
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 import structlog
 
+from dynamo_operator.runtime import Controller
 from dynamo_operator.simulation import STANDARD, At, Fault, Plan, run
 from dynamo_operator.simulation.invariants import Silent
-from dynamo_operator.simulation.plans import Kill
-from dynamo_operator.simulation.runs import SOUND
-from tests.dynamo_operator.simulation.scenarios import Echo, scenario
+from dynamo_operator.simulation.plans import Fail, Kill, Lose
+from dynamo_operator.simulation.runs import LIVES, SOUND
+from tests.dynamo_operator.simulation.scenarios import Echo, operator_of, scenario
+from tests.simulation.relay import Relay
 
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_another():
@@ -68,6 +73,28 @@ def test_an_operator_that_ends_by_itself_is_a_violation():
     object.__setattr__(broken, "operator", operator)
     found = run(broken).violations
     assert "operator/1 ended by itself: ValueError: no such setting" in found[0].what
+
+
+def test_an_operator_may_end_for_want_of_its_caches_only_if_a_fault_kept_them_from_it():
+    away = Fault(at=At(verb="list", occurrence=0), do=Lose(what="connection"))
+    no_watch_list = Fault(at=At(verb="watch", occurrence=0), do=Fail(code=500))
+
+    async def nothing_for_long(world):
+        await asyncio.sleep(180.0)
+
+    cut_off = run(scenario(workload=nothing_for_long), plan=Plan(faults=(away, no_watch_list)))
+
+    assert cut_off.passed, cut_off.violations
+    assert [m.incarnation for m in cut_off.history.marks if m.what == "started"] == [1, 2]
+
+    def wants_what_is_not_there(client, **seams):
+        manager = operator_of(Echo)(client, **seams)
+        manager.add(Controller(Relay, reconciler=Echo, name="relay"))
+        return manager
+
+    alone = replace(scenario(workload=nothing_for_long), operator=wants_what_is_not_there)
+    (found,) = {v.invariant: v for v in run(alone).violations if v.invariant == LIVES}.values()
+    assert "ended by itself: CacheSyncError" in found.what
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -39,7 +39,6 @@ from dynamo_operator.simulation.invariants import (
     Converges,
     EndsAs,
     ErrorsSurface,
-    HonoursRetryAfter,
     Justified,
     NoForeignTouch,
     NoLeak,
@@ -70,9 +69,6 @@ MASK = Mask(
     paths=("status.observedGeneration",),  # a Deployment's counts annotations, too
 )
 
-# Children that were just made bring a relay back at once, whatever a server asked for before;
-# tests/reconcilers/pool_relay/test_refusals.py has how it is heeded where nothing happens.
-_STANDARD = [each for each in STANDARD if not isinstance(each, HonoursRetryAfter)]
 _SPEC = {"image": "registry.lab/relay:1.6.0", "clusterID": "dc-a"}
 _COMPONENTS = [{"name": "Decode", "type": "decode"}]
 
@@ -269,7 +265,7 @@ POOL_RELAY = Scenario(
     actors={"kubelet": kubelet},
     settled=settled,
     invariants=(
-        *_STANDARD,
+        *STANDARD,
         CleanStop(within_seconds=27.0),
         AtMostOne(DEPLOYMENTS, again=True),
         Justified(
