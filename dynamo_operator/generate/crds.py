@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -40,6 +40,11 @@ _INT32_MAX: Final = 2**31 - 1
 def custom_resource_definitions() -> list[dict[str, Any]]:
     """Return the CRDs of all our kinds."""
     return [custom_resource_definition(kind) for kind in KINDS]
+
+
+def crd_file(definition: Mapping[str, Any]) -> str:
+    """Return what the file of a CRD is called."""
+    return f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml"
 
 
 def custom_resource_definition(kind: type[KubeModel]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dynamo_operator.settings import WebhookMode, WebhookSettings
 
 HEALTH_PORT: Final = 8081
 WEBHOOK_PORT: Final = WebhookSettings().port
+METRICS_PORT: Final = 8443
 USER_ID: Final = 65532
 CONTAINER: Final = "manager"
 OPERATOR_IMAGE_VARIABLE: Final = "DYNAMO_OPERATOR_OPERATOR_IMAGE"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
 from pathlib import Path
 from typing import Any, Final
 
 from dynamo_operator.aisimulate.document import dump_yaml
 from dynamo_operator.generate.api_docs import api_reference
+from dynamo_operator.generate.chart import CHART, chart_files
 from dynamo_operator.generate.configuration_docs import configuration_reference
-from dynamo_operator.generate.crds import custom_resource_definitions
+from dynamo_operator.generate.crds import crd_file, custom_resource_definitions
 from dynamo_operator.generate.deployment import deployment, namespace
 from dynamo_operator.generate.layout import MANAGER
 from dynamo_operator.generate.overlays import (
@@ -39,6 +40,7 @@ _OVERLAYS: Final = "manifests/overlays"
 _OWNED: Final = (
     *(f"manifests/{folder}" for folder in BASE),
     *(f"{_OVERLAYS}/{folder}" for folder in (WITHOUT_WEBHOOKS, CERT_MANAGER)),
+    *(f"{CHART}/files/{folder}" for folder in ("crds", "rules", "webhooks")),
 )
 """Folders in which nothing else may be."""
 
@@ -55,6 +57,7 @@ def generated_files() -> dict[str, str]:
         files[f"manifests/{folder}/kustomization.yaml"] = _yaml(kustomization(names))
     files["manifests/kustomization.yaml"] = _yaml(base())
     files |= {f"{_OVERLAYS}/{path}": _yaml(content) for path, content in overlays().items()}
+    files |= {f"{CHART}/{path}": _text(path, content) for path, content in chart_files().items()}
     files["docs/api.md"] = api_reference()
     files["docs/configuration.md"] = configuration_reference()
     return files
@@ -66,7 +69,7 @@ def _folders() -> dict[str, dict[str, dict[str, Any]]]:
     secret_role, configuration_role = webhook_certificate_roles()
     secret_binding, configuration_binding = webhook_certificate_role_bindings()
     return {
-        "crd": {_crd_file(crd): crd for crd in custom_resource_definitions()},
+        "crd": {crd_file(crd): crd for crd in custom_resource_definitions()},
         "rbac": {
             "service_account.yaml": service_account(),
             "manager_role.yaml": manager_role(),
@@ -123,8 +126,10 @@ def write_files(root: Path) -> list[str]:
     return written
 
 
-def _crd_file(definition: Mapping[str, Any]) -> str:
-    return f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml"
+def _text(path: str, content: Any) -> str:
+    if path.endswith(".json"):  # has no comments
+        return json.dumps(content, indent=2) + "\n"
+    return _yaml(content)
 
 
 def _yaml(value: Any) -> str:

@@ -1,0 +1,19 @@
+"""A real API server that the tests of the manifests share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from dynamo_operator.testing.real_control_plane import RealControlPlane
+from tests.control_planes import require_control_plane
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
+async def control_plane() -> AsyncIterator[RealControlPlane]:
+    """An API server, and the controller that deletes what is in a namespace and what is owned."""
+    controllers = ("namespace-controller", "garbage-collector-controller")
+    async with RealControlPlane(require_control_plane(), controllers=controllers) as it:
+        await it.start_controllers()
+        yield it
