@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from dynamo_operator.aisimulate.document import dump_yaml
-from dynamo_operator.api.conditions import ConditionType, find_condition
 from dynamo_operator.api.sku_catalog import SKUS
 from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentCandidate,
     DynamoGraphDeploymentRequest,
     DynamoGraphDeploymentRun,
-    RunPhase,
 )
 from dynamo_operator.cli.arguments import gpus, model
 from dynamo_operator.cli.candidate import graph_manifest
 from dynamo_operator.cli.crds import apply_crds
 from dynamo_operator.cli.errors import USAGE, CliError
+from dynamo_operator.cli.following import SearchState, follow
 from dynamo_operator.cli.local import (
     GPU_LABELS,
     add_control_plane_flag,
@@ -35,8 +34,9 @@ from dynamo_operator.cli.planner import install_planner, listed_versions
 from dynamo_operator.cli.relay_demo import RELAY_MODULE, prepare_relays, show_relays
 from dynamo_operator.cli.rendering.candidates import candidate_table
 from dynamo_operator.cli.rendering.chart import candidate_chart
-from dynamo_operator.cli.rendering.progress import ProgressLine, describe
-from dynamo_operator.cli.searches import ranked_candidates
+from dynamo_operator.cli.rendering.progress import ProgressLine
+from dynamo_operator.cli.rendering.search_view import view_line
+from dynamo_operator.cli.searches import Search, ranked_candidates
 from dynamo_operator.cli.submission import submit
 from dynamo_operator.local_cluster.cluster import (
     ClusterOptions,
@@ -46,7 +46,6 @@ from dynamo_operator.local_cluster.cluster import (
 from dynamo_operator.planner.environment import PlannerEnvironment
 from dynamo_operator.planner.model_cache import is_hub_reachable
 from dynamo_operator.runtime.client import Client
-from informers.objects import ObjectKey
 
 _NAME = "demo"
 _NAMESPACE = "default"
@@ -205,38 +204,17 @@ async def _search(client: Client, arguments: argparse.Namespace) -> DynamoGraphD
     """Submit the Request and show progress until its Run is over."""
     key, _ = await submit(client, request_manifest(arguments))
     print(f"submitted DynamoGraphDeploymentRequest {key}: {arguments.model} on {arguments.sku}")
+    request = await client.get(DynamoGraphDeploymentRequest, key)
     line = ProgressLine()
-    while True:
-        request = await client.find(DynamoGraphDeploymentRequest, key)
-        if request is None:
-            line.end()
-            raise CliError(f"DynamoGraphDeploymentRequest {key} was deleted")
-        active = request.status.active_run_ref
-        run = None
-        if active is not None:
-            run = await client.find(DynamoGraphDeploymentRun, ObjectKey(key.namespace, active.name))
-        if failure := _failure(request, run):
-            line.end()
-            raise CliError(failure)
-        line.show(describe(request, run))
-        if run is not None and run.status.phase == RunPhase.SUCCEEDED:
-            line.end()
-            return run
-        await asyncio.sleep(_LOOK_SECONDS)
-
-
-def _failure(
-    request: DynamoGraphDeploymentRequest, run: DynamoGraphDeploymentRun | None
-) -> str | None:
-    """Return why there is no result and will be none."""
-    accepted = find_condition(request.status.conditions, ConditionType.ACCEPTED)
-    if accepted is not None and accepted.status == "False":
-        return f"{accepted.reason}: {accepted.message}"
-    if run is None or run.status.phase != RunPhase.FAILED:
-        return None
-    completed = find_condition(run.status.conditions, ConditionType.COMPLETED)
-    why = f"{completed.reason}: {completed.message}" if completed else RunPhase.FAILED
-    return f"Run {run.key.name}: {why}"
+    state = SearchState(request, None)
+    try:
+        async for state in follow(client, Search(request, None), every_seconds=_LOOK_SECONDS):
+            line.show(view_line(state))
+    finally:
+        line.end()
+    if state.failure or state.run is None:
+        raise CliError(state.failure or f"DynamoGraphDeploymentRequest {key} has no Run")
+    return state.run
 
 
 def _report(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dynamo_operator.api.labels import REQUEST_UID_LABEL
 from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentCandidate,
     DynamoGraphDeploymentRequest,
@@ -89,18 +88,6 @@ async def find_run(client: Client, namespace: str | None, name: str) -> DynamoGr
             f" `kubectl describe {_REQUEST.kind.lower()} {name}` says why"
         )
     return search.run
-
-
-async def runs_of(
-    client: Client, request: DynamoGraphDeploymentRequest
-) -> list[DynamoGraphDeploymentRun]:
-    """Return the Runs of a Request, newest first."""
-    runs = await client.list(
-        DynamoGraphDeploymentRun,
-        namespace=request.key.namespace,
-        labels={REQUEST_UID_LABEL: request.uid},
-    )
-    return sorted(runs, key=lambda run: run.request_generation, reverse=True)
 
 
 async def ranked_candidates(

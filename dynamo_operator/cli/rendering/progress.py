@@ -12,9 +12,9 @@ from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGrap
 class ProgressLine:
     """Shows the newest state; elsewhere than on a terminal only when it differs."""
 
-    def __init__(self, stream: TextIO = sys.stdout) -> None:
-        self._stream = stream
-        self._terminal = stream.isatty()
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+        self._terminal = self._stream.isatty()
         self._shown = ""
 
     def show(self, text: str) -> None:
@@ -36,10 +36,22 @@ class ProgressLine:
         self._shown = ""
 
 
-def describe(request: DynamoGraphDeploymentRequest, run: DynamoGraphDeploymentRun | None) -> str:
-    """Say in a line how far a search is."""
+def describe(
+    request: DynamoGraphDeploymentRequest | None,
+    run: DynamoGraphDeploymentRun | None,
+    *,
+    best_score: float | None = None,
+) -> str:
+    """Say in a line how far a search is.
+
+    Args:
+        request: says why there is no Run yet, and the best score.
+        run: the Run, if there is one.
+        best_score: what the Candidates say, which comes before what the Request does.
+    """
     if run is None:
-        accepted = next((c for c in request.status.conditions if c.type == "Accepted"), None)
+        conditions = request.status.conditions if request else []
+        accepted = next((c for c in conditions if c.type == "Accepted"), None)
         if accepted is None:
             return "waiting for the operator"
         return f"{accepted.reason}: {accepted.message}" if accepted.message else accepted.reason
@@ -49,9 +61,10 @@ def describe(request: DynamoGraphDeploymentRequest, run: DynamoGraphDeploymentRu
         parts.append(f"round {progress.round}")
         parts.append(f"{progress.evaluated} evaluated")
         parts.append(f"{progress.published} published")
-    best = request.status.best
-    if best is not None and best.score is not None:
-        parts.append(f"best score {best.score:.1f}")
+    best = request.status.best if request else None
+    score = best_score if best_score is not None else best.score if best else None
+    if score is not None:
+        parts.append(f"best score {score:.1f}")
     if run.status.execution_message:
         parts.append(run.status.execution_message)
     return ", ".join(parts)

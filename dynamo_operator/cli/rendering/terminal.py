@@ -12,11 +12,12 @@ from typing import TextIO
 class Style(StrEnum):
     """What a text means; the values are terminal codes.
 
-    Colour alone never says anything: there is always a word beside it.
+    Colour alone never says anything: there is always a word beside it. None of them is hard to read
+    on a light or on a dark ground, as yellow would be.
     """
 
     GOOD = "32"
-    WARNING = "33"
+    WARNING = "35"
     BAD = "31"
     STRONG = "1"
     FAINT = "2"
@@ -66,8 +67,10 @@ class Screen:
         self._height = 0
 
     def show(self, lines: Sequence[str]) -> None:
-        """Replace the block; no line may be wider than the terminal."""
+        """Replace the block; no line may be wider, and it not be higher, than the terminal."""
         stream = self._terminal.stream
+        if self._terminal.is_interactive:  # what has scrolled away could not be rewritten
+            lines = lines[: max(shutil.get_terminal_size().lines - 1, 1)]
         if self._terminal.is_interactive and self._height:
             stream.write(f"\x1b[{self._height}F\x1b[J")
         stream.write("".join(f"{line}\n" for line in lines))
