@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from dynamo_operator.hardware.inventory import NodeGpus
+from dynamo_operator.hardware.inventory import LARGEST_MEMORY_MIB, NodeGpus
 from dynamo_operator.hardware.products import is_slice
 
 BODY_LIMIT: Final = 8 * 1024 * 1024
@@ -46,9 +46,9 @@ class _Gpu:
     @property
     def memory_mib(self) -> int:
         free, used, reserved = (self.memory.get(name, math.nan) for name in _MEMORY)
-        if not (math.isfinite(free) and math.isfinite(used)):
-            return 0
-        return int(free + used + (reserved if math.isfinite(reserved) else 0))
+        total = free + used + (reserved if math.isfinite(reserved) else 0)
+        # What could not be measured is NaN, or a number that no card has.
+        return int(total) if 0 < total <= LARGEST_MEMORY_MIB else 0
 
 
 def read_metrics(text: str, *, node: str) -> tuple[NodeGpus, ...]:
@@ -62,7 +62,7 @@ def read_metrics(text: str, *, node: str) -> tuple[NodeGpus, ...]:
     """
     gpus: dict[tuple[str, str], _Gpu] = defaultdict(_Gpu)
     for sample in _samples(text):
-        host = sample.labels.get("Hostname") or node
+        host = sample.labels.get("Hostname") or sample.labels.get("hostname") or node
         gpu = gpus[host, sample.labels.get("gpu", "")]
         gpu.host = host
         gpu.product = gpu.product or sample.labels.get("modelName", "")

@@ -12,6 +12,9 @@ from dynamo_operator.hardware.products import catalogue_name, is_shared
 DISCOVERED_BUDGET_LIMIT: Final = 32
 """The most GPUs that a discovered budget asks for."""
 
+LARGEST_MEMORY_MIB: Final = 10**7
+"""No GPU has more: a larger number is bytes, or stands for none."""
+
 
 class GpuDiscoveryError(Exception):
     """No usable GPUs were found; one line says what was looked at and what to do."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from dynamo_operator.hardware.inventory import NodeGpus, Survey
+from dynamo_operator.hardware.inventory import LARGEST_MEMORY_MIB, NodeGpus, Survey
 from dynamo_operator.hardware.products import is_slice
 from dynamo_operator.runtime.builtin_kinds import Node
 
@@ -16,9 +16,8 @@ MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 REPLICAS_LABEL: Final = "nvidia.com/gpu.replicas"
 CONTROL_PLANE_LABEL: Final = "node-role.kubernetes.io/control-plane"
 
-_LARGEST_MEMORY_MIB: Final = 10**7
-"""A larger number is bytes."""
-
+_SLICES_LABEL: Final = re.compile(r"nvidia\.com/mig-.+\.count")
+_GPU_RESOURCE: Final = "nvidia.com/gpu"
 _WHOLE_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _SHARED_SUFFIX: Final = "-SHARED"
 
@@ -54,9 +53,23 @@ def _read(node: Node) -> NodeGpus | str:
         return f"{product} is a slice of a GPU"
     memory, notes = _memory(node.labels.get(MEMORY_LABEL, ""))
     replicas = _positive(node.labels.get(REPLICAS_LABEL, "")) or 1
+    if _has_slices(node):
+        # The count is that of all cards: what the node offers whole is what was not cut.
+        allocatable = node.status.get("allocatable") or {}
+        offered = _positive(str(allocatable.get(_GPU_RESOURCE, ""))) or 0
+        count = min(count, offered // replicas)
+        if count == 0:
+            return f"each {product} is cut into slices"
+        notes.append("other GPUs of it are cut into slices")
     if replicas > 1 and not product.endswith(_SHARED_SUFFIX):
         notes.append(f"{replicas} Pods share each GPU")
     return NodeGpus(node.metadata.name, product, count, memory, (*notes, *_state(node)))
+
+
+def _has_slices(node: Node) -> bool:
+    return any(
+        _SLICES_LABEL.fullmatch(label) and _positive(count) for label, count in node.labels.items()
+    )
 
 
 def _positive(text: str) -> int | None:
@@ -67,7 +80,7 @@ def _positive(text: str) -> int | None:
 
 def _memory(text: str) -> tuple[int, list[str]]:
     memory = _positive(text)
-    if memory is None or memory > _LARGEST_MEMORY_MIB:
+    if memory is None or memory > LARGEST_MEMORY_MIB:
         return 0, [f"label {MEMORY_LABEL} is {text!r}, not a number of MiB"]
     return memory, []
 

@@ -104,6 +104,22 @@ def test_the_planner_image_is_the_source_when_its_tag_is_a_release():
     )
 
 
+def test_a_release_that_is_pinned_by_its_digest_stays_pinned_and_tells_its_version():
+    pinned = f"reg:5000/dynamo-planner:v1.4.0@{DIGEST}"
+
+    assert resolve_image_settings(pinned) == ImageSettings(pinned, pinned, "1.4.0")
+    assert sibling_image(pinned, "sglang") == "reg:5000/sglang-runtime:v1.4.0"
+
+
+@pytest.mark.parametrize("tag", ["", ":0f1e2d3"])
+def test_a_planner_image_that_only_its_digest_names_runs_and_siblings_are_the_public_ones(tag):
+    pinned = f"reg/planner{tag}@{DIGEST}"
+
+    assert resolve_image_settings(pinned) == ImageSettings(
+        pinned, PUBLIC_PLANNER_IMAGE, BUNDLED_DYNAMO_VERSION
+    )
+
+
 def test_the_public_image_is_the_source_when_the_planner_tag_is_opaque():
     settings = resolve_image_settings("reg/planner:0f1e2d3")
 

@@ -44,11 +44,30 @@ def test_products_of_one_host_are_told_apart():
 
 
 def test_a_sliced_gpu_is_not_a_whole_one():
-    text = temperature(0) + temperature(1, GPU_I_PROFILE="1g.10gb", GPU_I_ID="7")
+    slices = [temperature(1, GPU_I_PROFILE="1g.10gb", GPU_I_ID=str(n)) for n in range(7, 14)]
+
+    (found,) = read_metrics(temperature(0) + "".join(slices) + temperature(1), node="n1")
+
+    assert found.count == 1
+
+
+@pytest.mark.parametrize("host", ["Hostname", "hostname"])
+def test_the_host_has_the_name_that_older_and_newer_exporters_give_it(host):
+    (found,) = read_metrics(temperature(0, **{host: "gpu-7"}), node="n1")
+
+    assert found.node == "gpu-7"
+
+
+@pytest.mark.parametrize("free", ["9223372036854775794", "-1", "NaN", "+Inf", "46068000000"])
+def test_memory_that_no_card_has_is_not_known(free):
+    text = temperature(0) + "".join(
+        f'DCGM_FI_DEV_FB_{part}{{gpu="0",modelName="NVIDIA H200"}} {value}\n'
+        for part, value in (("FREE", free), ("USED", "0"))
+    )
 
     (found,) = read_metrics(text, node="n1")
 
-    assert found.count == 1
+    assert found.memory_mib == 0
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,28 @@ def test_nodes_that_cannot_be_used_now_are_counted_with_a_word_about_it():
     )
 
 
+def test_of_a_node_whose_gpus_are_partly_cut_into_slices_only_whole_ones_count():
+    partly = node(
+        "n1",
+        "NVIDIA-H100-80GB-HBM3",
+        8,
+        81559,
+        labels={"nvidia.com/mig.strategy": "mixed", "nvidia.com/mig-1g.10gb.count": "14"},
+        status={"allocatable": {"nvidia.com/gpu": "6", "nvidia.com/mig-1g.10gb": "14"}},
+    )
+
+    found = inventory(partly)
+
+    assert (found.sku, found.total, found.gpus_per_node) == ("h100_sxm", 6, 6)
+    assert "node n1: other GPUs of it are cut into slices" in found.notes
+
+
+def test_a_label_that_counts_no_slices_changes_nothing():
+    labels = {"nvidia.com/mig.capable": "true", "nvidia.com/mig-1g.10gb.count": "0"}
+
+    assert inventory(node("n1", "NVIDIA-H100-80GB-HBM3", 8, 81559, labels=labels)).total == 8
+
+
 @pytest.mark.parametrize(
     ("broken", "word"),
     [
@@ -139,6 +161,17 @@ def test_nodes_that_cannot_be_used_now_are_counted_with_a_word_about_it():
         (node("n", "NVIDIA-L4", 0), "not a number of GPUs"),
         (node("n", None, 4), "has no label nvidia.com/gpu.product"),
         (node("n", "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", 7, 4864), "is a slice of a GPU"),
+        (
+            node(
+                "n",
+                "NVIDIA-A100-SXM4-40GB",
+                8,
+                40960,
+                labels={"nvidia.com/mig-1g.5gb.count": "56"},
+                status={"allocatable": {"nvidia.com/mig-1g.5gb": "56"}},
+            ),
+            "is cut into slices",
+        ),
     ],
 )
 def test_a_node_with_unusable_labels_is_skipped_and_named_when_nothing_remains(broken, word):

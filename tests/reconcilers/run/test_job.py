@@ -95,6 +95,16 @@ def test_the_planner_runs_exactly_the_public_command_as_user_1000():
     assert planner["terminationMessagePolicy"] == "FallbackToLogsOnError"
 
 
+def test_images_that_are_pinned_by_a_digest_run_as_they_are_written():
+    planner = f"registry.lab/planner:1.2.3@sha256:{'a' * 64}"
+    publisher = f"registry.lab/operator@sha256:{'b' * 64}"
+
+    job = rendered(planner=ContainerImage(image=planner), publisher=ContainerImage(image=publisher))
+
+    assert container(job, "planner")["image"] == planner
+    assert container(job, "publisher")["image"] == publisher
+
+
 def test_the_publisher_is_the_operators_image_under_its_own_user():
     publisher = container(rendered(), "publisher")
 
