@@ -43,7 +43,8 @@ if TYPE_CHECKING:
         remove_finalizer,
     )
     from dynamo_operator.runtime.health import HealthCheck, UnhealthyError
-    from dynamo_operator.runtime.http_server import HttpLimits, HttpServer
+    from dynamo_operator.runtime.http_exchange import HttpLimits
+    from dynamo_operator.runtime.http_server import HttpServer
     from dynamo_operator.runtime.leader_election import (
         LeaderElection,
         LeaderElectionError,
@@ -173,7 +174,8 @@ _MODULES = {
     "event_recorder": "EventRecorder",
     "finalizers": "ensure_finalizer finalize remove_finalizer",
     "health": "HealthCheck UnhealthyError",
-    "http_server": "HttpLimits HttpServer",
+    "http_exchange": "HttpLimits",
+    "http_server": "HttpServer",
     "leader_election": "LeaderElection LeaderElectionError LeadershipLostError",
     "log_context": "current_reconcile_id",
     "manager": "Manager ManagerStateError ShutdownTimeoutError",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import zlib
-from collections.abc import Callable
+from typing import cast
 
 import httptools
 
@@ -15,6 +16,7 @@ LARGEST_HEAD = 256 * 1024
 
 _HIGH_WATER = 2**20  # bytes of a stream that wait for their reader before reading pauses
 _GZIP = zlib.MAX_WBITS | 16
+_ANSWERED_BY_A_HEAD = frozenset({"HEAD", "CONNECT"})
 
 
 class ExchangeError(Exception):
@@ -22,18 +24,12 @@ class ExchangeError(Exception):
 
 
 class HttpConnection(asyncio.Protocol):
-    """One connection, for one exchange at a time.
+    """One connection, for one exchange at a time; the protocol of an asyncio transport."""
 
-    Args:
-        transport: the open connection, which it takes over.
-        closed: called when it is closed from here.
-    """
+    _transport: asyncio.Transport
 
-    def __init__(self, transport: asyncio.Transport, closed: Callable[[], object]) -> None:
-        self._transport = transport
-        self._closed = closed
+    def __init__(self) -> None:
         self._answer: HttpAnswer | None = None
-        transport.set_protocol(self)
 
     @property
     def is_open(self) -> bool:
@@ -56,7 +52,7 @@ class HttpConnection(asyncio.Protocol):
             raise ExchangeError("the server closed the connection")
         if request.before_send is not None:
             request.before_send()
-        has_body = request.method != "HEAD"
+        has_body = request.method not in _ANSWERED_BY_A_HEAD
         self._answer = answer = HttpAnswer(transport, has_body=has_body, is_stream=is_stream)
         transport.write(head + request.body if request.body else head)
         return answer
@@ -70,9 +66,24 @@ class HttpConnection(asyncio.Protocol):
         """Close the connection; whoever waits for an answer on it is told."""
         answer, self._answer = self._answer, None
         self._transport.abort()
-        self._closed()
         if answer is not None:
             answer.lost(None)
+
+    async def start_tls(self, context: ssl.SSLContext, server_name: str) -> None:
+        """Go on within TLS, once a proxy has connected us to the server.
+
+        Raises:
+            OSError: there is no agreement, or no trust.
+        """
+        loop = asyncio.get_running_loop()
+        secured = await loop.start_tls(self._transport, self, context, server_hostname=server_name)
+        if secured is None:
+            raise ConnectionResetError("the connection was closed")
+        self._transport = secured
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the open connection over."""
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         """Take what the server sent."""

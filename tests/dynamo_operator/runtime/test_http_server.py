@@ -8,7 +8,8 @@ import trustme
 from structlog.testing import capture_logs
 
 from dynamo_operator.runtime.client.http import HttpResponse
-from dynamo_operator.runtime.http_server import HttpLimits, HttpServer
+from dynamo_operator.runtime.http_exchange import HttpLimits
+from dynamo_operator.runtime.http_server import HttpServer
 from dynamo_operator.runtime.serving_certificate import RELOAD_SECONDS, ServingCertificate
 from dynamo_operator.testing.polling import eventually
 
@@ -146,6 +147,129 @@ async def test_a_connection_is_kept_between_requests_and_closed_when_idle():
         await writer.wait_closed()
 
     assert rest.count(b"HTTP/1.1") == 0
+
+
+async def exchange(server, *pieces):
+    """Send pieces, each once the server has taken the one before; return all that comes back."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    for piece in pieces:
+        writer.write(piece)
+        await writer.drain()
+        await asyncio.sleep(0.01)
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+async def test_requests_sent_without_waiting_are_answered_in_their_order():
+    server = HttpServer("127.0.0.1:0")
+    server.route("POST", "/echo", echo)
+    first = b"POST /echo?n=1 HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\n\r\nx"
+    last = b"POST /echo?n=2 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
+
+    async with server:
+        answer = await exchange(server, first + last[:20], last[20:])
+
+    assert answer.index(b"[('n', '1')] b'x'") < answer.index(b"[('n', '2')] b''")
+    assert answer.count(b"HTTP/1.1 200 OK\r\n") == 2
+    assert answer.count(b"connection: close\r\n") == 1
+
+
+async def test_a_client_that_waits_for_leave_to_send_its_body_gets_it():
+    server = HttpServer("127.0.0.1:0")
+    server.route("POST", "/echo", echo)
+    head = b"POST /echo HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 1\r\n"
+
+    async with server:
+        answer = await exchange(server, head + b"connection: close\r\n\r\n", b"x")
+
+    assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
+
+
+async def test_another_protocol_is_not_changed_to():
+    server = HttpServer("127.0.0.1:0")
+    server.route("GET", "/echo", echo)
+    head = b"GET /echo HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\nPRI * HTTP/2.0"
+
+    async with server:
+        answer = await exchange(server, head)
+
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [b"GET /" + b"a" * 70_000, b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 40_000],
+    ids=["target", "headers"],
+)
+async def test_a_head_has_a_largest_size(endless):
+    async with HttpServer("127.0.0.1:0") as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(endless)
+        answer = await reader.readline()
+        writer.close()
+
+    assert answer == b"HTTP/1.1 400 Bad Request\r\n"
+
+
+async def test_a_client_that_does_not_take_its_answer_is_cut_off():
+    async def flood(_request):
+        return HttpResponse(200, {}, b"x" * 2**26)
+
+    server = HttpServer("127.0.0.1:0", limits=HttpLimits(idle=0.1))
+    server.route("GET", "/flood", flood)
+
+    async with server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=2**10)
+        writer.write(b"GET /flood HTTP/1.1\r\nhost: a\r\n\r\n")
+        await reader.readexactly(1)
+        await eventually(lambda: not server.connections)
+        taken = 0
+        while data := await reader.read(2**20):
+            taken += len(data)
+        writer.close()
+
+    assert taken < 2**26
+
+
+async def test_a_stop_waits_for_the_answer_that_is_under_way_and_for_nothing_else():
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(_request):
+        asked.set()
+        await may_answer.wait()
+        return HttpResponse(200, {}, b"done")
+
+    server = HttpServer("127.0.0.1:0")
+    server.route("GET", "/slow", slow)
+    await server.__aenter__()
+    idle_reader, idle_writer = await asyncio.open_connection("127.0.0.1", server.port)
+    async with asyncio.TaskGroup() as group:
+        answer = group.create_task(exchange(server, b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n"))
+        await asked.wait()
+        stopping = group.create_task(server.__aexit__(None, None, None))
+        assert await idle_reader.read() == b""
+        assert not stopping.done()
+        may_answer.set()
+    idle_writer.close()
+
+    assert answer.result().endswith(b"connection: close\r\n\r\ndone")
+
+
+async def test_a_stop_does_not_wait_for_ever():
+    async def never(_request):
+        await asyncio.Event().wait()
+
+    server = HttpServer("127.0.0.1:0", shutdown_seconds=0.05)
+    server.route("GET", "/never", never)
+    async with server, asyncio.TaskGroup() as group:
+        answer = group.create_task(exchange(server, b"GET /never HTTP/1.1\r\nhost: a\r\n\r\n"))
+        await asyncio.sleep(0.05)
+        await server.__aexit__(None, None, None)
+
+    assert answer.result() == b""
 
 
 async def test_the_port_is_free_again_after_the_server_was_cancelled():

@@ -9,7 +9,6 @@ import threading
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
@@ -23,6 +22,7 @@ from dynamo_operator.runtime.client import (
     TlsConfig,
     UnauthorizedError,
 )
+from dynamo_operator.runtime.client.connection_pool import ConnectionPool
 from dynamo_operator.runtime.client.credentials import StaticCredentials
 from dynamo_operator.runtime.controller import Controller
 from dynamo_operator.runtime.manager import Manager
@@ -52,7 +52,7 @@ async def test_one_tls_context_is_made_in_a_thread_and_two_pools_serve_everythin
 ):
     contexts: list[int] = []
     pools: list[object] = []
-    make_context, make_pool = ssl.create_default_context, aiohttp.TCPConnector.__init__
+    make_context, make_pool = ssl.create_default_context, ConnectionPool.__init__
 
     def context(*arguments, **options):
         contexts.append(threading.get_ident())
@@ -63,7 +63,7 @@ async def test_one_tls_context_is_made_in_a_thread_and_two_pools_serve_everythin
         make_pool(self, *arguments, **options)
 
     monkeypatch.setattr(ssl, "create_default_context", context)
-    monkeypatch.setattr(aiohttp.TCPConnector, "__init__", pool)
+    monkeypatch.setattr(ConnectionPool, "__init__", pool)
     async with Client.connect(config) as client, AsyncExitStack() as stack:
         variants = [client, client.with_field_manager("x"), client.with_dry_run()]
         async with asyncio.TaskGroup() as tasks:

@@ -11,6 +11,7 @@ from dynamo_operator.runtime.client import (
     ClientConfig,
     HttpRequest,
     TransportError,
+    connection_pool,
     http_connection,
     transport,
 )
@@ -234,7 +235,7 @@ async def test_a_stream_that_nobody_reads_stops_the_server():
 
 
 async def test_idle_connections_are_closed_after_a_while(monkeypatch):
-    monkeypatch.setattr(transport, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(connection_pool, "IDLE_SECONDS", 0.05)
     ended = asyncio.Event()
 
     async def answer(connection):
