@@ -1,41 +1,81 @@
-"""`dynamo-operator candidate deploy`: create the deployment that a Candidate describes."""
+"""`dynamo-operator candidate`: what a search has found, compared, and deployed."""
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import re
-from typing import Any, Final
 
-from pydantic import ValidationError
-
-from dynamo_operator.api.names import graph_name
-from dynamo_operator.api.v1beta1 import POD_NAME_LIMIT, DynamoGraphDeployment
+from dynamo_operator.api.v1beta1 import DynamoGraphDeployment
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentCandidate
 from dynamo_operator.cli.connection import add_connection_flags, connect
-from dynamo_operator.cli.errors import USAGE, CliError
-from dynamo_operator.runtime.client import Client
-from dynamo_operator.runtime.client.errors import AlreadyExistsError, ApiError, NotFoundError
-from informers.objects import ObjectKey, controller_ref
+from dynamo_operator.cli.graph_manifest import check_graph, default_name, deploy, graph_manifest
+from dynamo_operator.cli.objects import add_list_flags, objects_shown
+from dynamo_operator.cli.rendering.candidates import (
+    candidate_differences,
+    candidate_facts,
+    candidate_table,
+    differences_table,
+    facts_table,
+)
+from dynamo_operator.cli.rendering.output import (
+    DOCUMENTS,
+    OutputFormat,
+    add_output_flag,
+    document_text,
+    objects_text,
+)
+from dynamo_operator.cli.searches import find_candidate, find_run, ranked_candidates
 
-_GRAPH: Final = DynamoGraphDeployment.resource_type
-_CANDIDATE: Final = DynamoGraphDeploymentCandidate.resource_type
-_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_ORIGIN = "nvidia.com/dgdr-candidate"
-_SHORTEST = 6
-"""Characters that a made name needs at least, so that two deployments hardly get the same."""
+_GRAPH = DynamoGraphDeployment.resource_type
+_TYPE = DynamoGraphDeploymentCandidate.resource_type
+_NAME_HELP = "a Candidate, or SEARCH/RANK: of a Run or Request, 1 is the best"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of `candidate`."""
     subcommands = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
+
+    listing = subcommands.add_parser(
+        "list",
+        help="list Candidates; those of a search best first",
+        description="List Candidates; those of a search best first.",
+    )
+    listing.add_argument(
+        "search", nargs="?", metavar="SEARCH", help="a Run, or a Request: its current Run's"
+    )
+    add_list_flags(listing)
+    add_output_flag(listing)
+    add_connection_flags(listing)
+    listing.set_defaults(run=run_list)
+
+    show = subcommands.add_parser(
+        "show",
+        help="show what was measured of one, and how it is built",
+        description="Show what was measured of a Candidate, and how it is built.",
+    )
+    show.add_argument("candidate", metavar="NAME", help=_NAME_HELP)
+    add_output_flag(show, (*DOCUMENTS, OutputFormat.NAME))
+    add_connection_flags(show)
+    show.set_defaults(run=run_show)
+
+    diff = subcommands.add_parser(
+        "diff",
+        help="show in what two of them differ",
+        description="Show in what two Candidates differ: what was measured, how they are built,"
+        " and the spec that would be deployed.",
+    )
+    diff.add_argument("candidate", metavar="NAME", help=_NAME_HELP)
+    diff.add_argument("other", metavar="OTHER", help="the one to compare with")
+    add_output_flag(diff, DOCUMENTS)
+    add_connection_flags(diff)
+    diff.set_defaults(run=run_diff)
+
     deploy_parser = subcommands.add_parser(
         "deploy",
         help="create the DynamoGraphDeployment of a Candidate",
-        description=__doc__,
+        description="Create the DynamoGraphDeployment that a Candidate describes.",
     )
-    deploy_parser.add_argument("candidate", metavar="NAME", help="the Candidate")
+    deploy_parser.add_argument("candidate", metavar="NAME", help=_NAME_HELP)
     deploy_parser.add_argument(
         "--name", metavar="GRAPH", help="of the deployment; default: one that fits its Pods' names"
     )
@@ -51,9 +91,49 @@ def configure(parser: argparse.ArgumentParser) -> None:
     deploy_parser.set_defaults(run=run_deploy)
 
 
+async def run_list(arguments: argparse.Namespace) -> int:
+    """List Candidates."""
+    async with connect(arguments) as client:
+        if not arguments.search:
+            print(await objects_shown(client, _TYPE, arguments), end="")
+            return 0
+        run = await find_run(client, arguments.namespace, arguments.search)
+        found = await ranked_candidates(client, run)
+    is_wide = arguments.output == OutputFormat.WIDE
+    if arguments.output == OutputFormat.TABLE or is_wide:
+        print(candidate_table(found, with_names=is_wide))
+    else:
+        print(objects_text(_TYPE, [each.to_dict() for each in found], arguments.output), end="")
+    return 0
+
+
+async def run_show(arguments: argparse.Namespace) -> int:
+    """Show one Candidate."""
+    found = await _find(arguments, arguments.candidate)
+    if arguments.output == OutputFormat.TABLE:
+        print(facts_table(candidate_facts(found)))
+    else:
+        shown = objects_text(_TYPE, [found.to_dict()], arguments.output, single=True)
+        print(shown, end="")
+    return 0
+
+
+async def run_diff(arguments: argparse.Namespace) -> int:
+    """Show in what two Candidates differ."""
+    one = await _find(arguments, arguments.candidate)
+    other = await _find(arguments, arguments.other)
+    differences = candidate_differences(one, other)
+    if arguments.output == OutputFormat.TABLE:
+        print(differences_table(differences, names=(arguments.candidate, arguments.other)))
+    else:
+        listed = [each.to_dict() for each in differences]
+        print(document_text(listed, arguments.output), end="")
+    return 0
+
+
 async def run_deploy(arguments: argparse.Namespace) -> int:
     """Create the deployment, or say why it could never run before anything is written."""
-    candidate = await _read(arguments)
+    candidate = await _find(arguments, arguments.candidate, context=arguments.from_context)
     name = arguments.name or default_name(candidate)
     manifest = graph_manifest(candidate, name=name)
     check_graph(manifest)
@@ -66,99 +146,10 @@ async def run_deploy(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def deploy(client: Client, manifest: dict[str, Any], *, namespace: str | None) -> None:
-    """Create a deployment; one of its name that is there is left as it is.
-
-    Raises:
-        CliError: one of its name is there, its kind is not served, or the server refuses it.
-    """
-    name = manifest["metadata"]["name"]
-    if namespace:
-        manifest = {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
-    try:
-        await client.create(manifest, kind=_GRAPH)
-    except AlreadyExistsError as error:
-        raise CliError(
-            f"{_GRAPH.kind} {name}: exists already; choose another with --name"
-        ) from error
-    except NotFoundError as error:
-        if error.details:
-            raise CliError(f"{_GRAPH.kind} {name}: {error.message}") from error
-        raise CliError(
-            f"the cluster does not serve {_GRAPH.api_version} {_GRAPH.kind}: install the Dynamo"
-            " operator there, or name another cluster with --context and --from-context"
-        ) from error
-    except ApiError as error:
-        raise CliError(f"{_GRAPH.kind} {name}: {' '.join(error.message.split())}") from error
-
-
-def graph_manifest(candidate: DynamoGraphDeploymentCandidate, *, name: str) -> dict[str, Any]:
-    """Return the DynamoGraphDeployment that a Candidate stands for: its spec without parameters."""
-    spec = {field: value for field, value in candidate.spec.items() if field != "parameters"}
-    origin = f"{candidate.key.namespace}/{candidate.key.name}"
-    return {
-        "apiVersion": _GRAPH.api_version,
-        "kind": _GRAPH.kind,
-        "metadata": {"name": name, "annotations": {_ORIGIN: origin}},
-        "spec": spec,
-    }
-
-
-def default_name(candidate: DynamoGraphDeploymentCandidate) -> str:
-    """Return a name that is always the same for a Candidate, and fits its Pods' names if one can.
-
-    It begins like the names of its Run's graphs, and is shorter where a component's name is long.
-    """
-    owner = controller_ref(candidate)
-    digest = hashlib.sha256(candidate.uid.encode()).hexdigest()
-    name = f"{graph_name(owner.uid if owner else candidate.uid)}-{digest[:12]}"
-    room = _room(graph_manifest(candidate, name=name))[0]
-    return name if len(name) <= room else f"r{digest}"[: max(room, _SHORTEST)]
-
-
-def check_graph(manifest: dict[str, Any]) -> None:
-    """Refuse a deployment that could never run.
-
-    Raises:
-        CliError: its spec or its name is not one, or its Pods could not be named.
-    """
-    name = manifest["metadata"]["name"]
-    if not _NAME.fullmatch(name):
-        raise CliError(
-            f"--name {name}: must be letters a to z, digits and hyphens, and begin with a letter",
-            exit_code=USAGE,
-        )
-    room, longest, length = _room(manifest)
-    if len(name) > room:
-        raise CliError(
-            f"{_GRAPH.kind} {name} with component {longest}: {len(name)} + {length} ="
-            f" {len(name) + length} characters in the names of Pods; at most {POD_NAME_LIMIT}"
-            + (f", so --name may have {room}" if room > 0 else "; no name is short enough"),
-            exit_code=USAGE,
-        )
-
-
-def _room(manifest: dict[str, Any]) -> tuple[int, str, int]:
-    """Return what is left for the graph's name, and the component that leaves so little."""
-    try:
-        graph = DynamoGraphDeployment.model_validate(manifest)
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        path = ".".join(map(str, problem["loc"]))
-        raise CliError(f"the Candidate is no deployment: {path}: {problem['msg']}") from None
-    longest = max(graph.spec.components, key=lambda component: component.pod_name_length)
-    return POD_NAME_LIMIT - longest.pod_name_length, longest.name, longest.pod_name_length
-
-
-async def _read(arguments: argparse.Namespace) -> DynamoGraphDeploymentCandidate:
+async def _find(
+    arguments: argparse.Namespace, name: str, *, context: str | None = None
+) -> DynamoGraphDeploymentCandidate:
     source = argparse.Namespace(**vars(arguments))
-    source.context = arguments.from_context or arguments.context
+    source.context = context or arguments.context
     async with connect(source) as client:
-        key = ObjectKey(arguments.namespace or "", arguments.candidate)
-        found = await client.find(DynamoGraphDeploymentCandidate, key)
-    if found is None:
-        raise CliError(
-            f"{_CANDIDATE.kind} {arguments.candidate}: is not there;"
-            f" `kubectl get {_CANDIDATE.plural}` lists those that are"
-        )
-    return found
+        return await find_candidate(client, arguments.namespace, name)

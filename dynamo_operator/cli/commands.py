@@ -34,7 +34,7 @@ COMMANDS = {
     "planner": "the real AISimulate, installed for local runs",
     "request": "work with DynamoGraphDeploymentRequests",
     "run": "follow and end searches",
-    "candidate": "deploy what a search has found",
+    "candidate": "compare and deploy what a search has found",
     "crds": "install our CustomResourceDefinitions",
     "simulate": "run an operator again and again under faults, on virtual time",
 }

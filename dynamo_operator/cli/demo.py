@@ -17,10 +17,10 @@ from dynamo_operator.api.v1beta2 import (
     DynamoGraphDeploymentRun,
 )
 from dynamo_operator.cli.arguments import gpus, model
-from dynamo_operator.cli.candidate import graph_manifest
 from dynamo_operator.cli.crds import apply_crds
 from dynamo_operator.cli.errors import USAGE, CliError
 from dynamo_operator.cli.following import SearchState, follow
+from dynamo_operator.cli.graph_manifest import graph_manifest
 from dynamo_operator.cli.local import (
     GPU_LABELS,
     add_control_plane_flag,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dynamo_operator.api.labels import CANDIDATE_ID_LABEL
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentCandidate
 from dynamo_operator.cli.rendering.table import format_table
+from dynamo_operator.cli.rendering.terminal import clipped
 
+_LONGEST_VALUE = 60
 _MODES = {"agg": "aggregated", "disagg": "disaggregated"}
 _SIZES = {"tp": "tp", "pp": "pp", "attention_dp": "dp", "moe_tp": "moe-tp", "moe_ep": "ep"}
 
@@ -53,13 +56,76 @@ def summarize(candidate: DynamoGraphDeploymentCandidate) -> CandidateSummary:
     )
 
 
-def candidate_table(candidates: Sequence[DynamoGraphDeploymentCandidate]) -> str:
-    """Return a table of candidates in the order given, best first."""
-    header = (
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A value that two candidates do not share; None where one does not have it."""
+
+    path: tuple[str, ...]
+    one: Any
+    other: Any
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"path": list(self.path), "one": self.one, "other": self.other}
+
+
+def candidate_facts(candidate: DynamoGraphDeploymentCandidate) -> dict[tuple[str, ...], Any]:
+    """Return what was measured of a candidate, how it is built, and what would be deployed."""
+    spec = dict(candidate.spec)
+    parameters = spec.pop("parameters", None) or {}
+    facts = {"metrics": candidate.status.metrics or {}, "parameters": parameters, "spec": spec}
+    return dict(_leaves(facts, ()))
+
+
+def candidate_differences(
+    one: DynamoGraphDeploymentCandidate, other: DynamoGraphDeploymentCandidate
+) -> list[Difference]:
+    """Return all values that differ, in the order of the first candidate's facts."""
+    left, right = candidate_facts(one), candidate_facts(other)
+    paths = list(dict.fromkeys([*left, *right]))
+    return [
+        Difference(path, left.get(path), right.get(path))
+        for path in paths
+        if left.get(path) != right.get(path)
+    ]
+
+
+def facts_table(facts: Mapping[tuple[str, ...], Any]) -> str:
+    """Return facts as a table, a line each."""
+    rows = [(_dotted(path), clipped(_told(value), _LONGEST_VALUE)) for path, value in facts.items()]
+    return format_table(("OF", "IS"), rows)
+
+
+def differences_table(differences: Sequence[Difference], *, names: tuple[str, str]) -> str:
+    """Return differences as a table, with the change of numbers in percent."""
+    if not differences:
+        return f"{names[0]} and {names[1]} are the same"
+    rows = [
+        (
+            _dotted(each.path),
+            clipped(_told(each.one), _LONGEST_VALUE // 2),
+            clipped(_told(each.other), _LONGEST_VALUE // 2),
+            _change(each.one, each.other),
+        )
+        for each in differences
+    ]
+    return format_table(("OF", *(clipped(name, _LONGEST_VALUE // 2) for name in names), ""), rows)
+
+
+def candidate_table(
+    candidates: Sequence[DynamoGraphDeploymentCandidate], *, with_names: bool = False
+) -> str:
+    """Return a table of candidates in the order given, best first.
+
+    Args:
+        candidates: what is listed.
+        with_names: whether to name the objects, too.
+    """
+    header: tuple[str, ...] = (
         *("RANK", "CANDIDATE", "MODE", "BACKEND", "PARALLELISM", "GPUS", "SCORE"),
         *("TOKENS/S", "TTFT MS", "ITL MS"),
     )
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             str(rank),
             each.id.removeprefix("evaluated-point-"),
@@ -74,7 +140,43 @@ def candidate_table(candidates: Sequence[DynamoGraphDeploymentCandidate]) -> str
         )
         for rank, each in enumerate(map(summarize, candidates), start=1)
     ]
+    if with_names:
+        header = (*header, "NAME")
+        rows = [(*row, each.key.name) for row, each in zip(rows, candidates, strict=True)]
     return format_table(header, rows)
+
+
+def _leaves(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the values of a document; an item of a list is named where it names itself."""
+    if isinstance(node, Mapping) and node:
+        for key, value in node.items():
+            yield from _leaves(value, (*path, str(key)))
+    elif isinstance(node, list) and node:
+        for index, value in enumerate(node):
+            name = value.get("name") if isinstance(value, Mapping) else None
+            yield from _leaves(value, (*path, f"[{name or index}]"))
+    else:
+        yield path, node
+
+
+def _dotted(path: tuple[str, ...]) -> str:
+    return ".".join(path).replace(".[", "[")
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "-" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def _change(one: Any, other: Any) -> str:
+    if not (_is_number(one) and _is_number(other) and one):
+        return ""
+    return f"{(other - one) / abs(one) * 100:+.1f}%"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _shape(parameters: Mapping[str, Any], role: str) -> str:

@@ -10,9 +10,9 @@ import pytest
 
 from dynamo_operator.api.v1beta1 import DynamoGraphDeployment
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentCandidate as Candidate
-from dynamo_operator.cli.candidate import check_graph, default_name, graph_manifest
 from dynamo_operator.cli.errors import CliError
 from dynamo_operator.cli.graph_crds import GRAPH_CRDS
+from dynamo_operator.cli.graph_manifest import check_graph, default_name, graph_manifest
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.testing.cluster import Cluster
 from tests.dynamo_operator.cli.test_commands import command
