@@ -24,6 +24,7 @@ from dynamo_operator.simulation.history import WAITED_IN_VAIN, History
 from dynamo_operator.simulation.plans import Plan
 from dynamo_operator.simulation.runs import Outcome, run, told
 from dynamo_operator.simulation.scenario import Scenario
+from dynamo_operator.simulation.search_order import most_different_first
 
 CLUSTER_WORKS = "I0 the cluster around the operator works"
 SERVED = "I1 users are served while faults go on"
@@ -140,6 +141,8 @@ def enumerate_faults(
 ) -> Report:
     """Run a scenario once for each fault at each moment; see `enumeration`.
 
+    Where not all of them may be run, the most different ones come first.
+
     Args:
         scenario: what is simulated.
         primaries: kinds that users delete, and make anew, while the operator works.
@@ -155,7 +158,9 @@ def enumerate_faults(
     """
     reference = reference_of(scenario, seed=seed)
     found = Enumeration(reference.history, primaries, classes, seed)
-    trials = list(found.trials())
+    trials: Sequence[Trial] = list(found.trials())
+    if stop_at_first or budget_seconds is not None:
+        trials = most_different_first(trials)
     return explore(
         scenario,
         trials,

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from dynamo_operator.runtime.reconciler import Result
-from hack.soaks import bugs, enumerations, seeds
+from hack.soaks import enumerations, seeds
+from hack.soaks.bugs import find_bugs
 from hack.soaks.cache_world import Climate, InvariantError, keep_caches
 from hack.soaks.enumerations import Share
 from tests.dynamo_operator.simulation.scenarios import RIGHT, WRONG
@@ -107,17 +108,21 @@ def test_what_is_no_share_is_refused(text):
         Share.parse(text)
 
 
-def test_every_planted_bug_is_looked_for_and_one_that_is_missed_is_told(monkeypatch, capsys):
-    quick = next(bug for bug in PLANTED_BUGS if bug.scenario == "relay" and not bug.found_by)
+@pytest.mark.simulation
+def test_a_bug_is_looked_for_without_a_hint_and_one_that_is_missed_is_told(capsys):
+    needs_a_fault = next(bug for bug in PLANTED_BUGS if "reconcile failed" in bug.name)
+    needs_none = next(bug for bug in PLANTED_BUGS if "names are cut" in bug.name)
     nothing = PlantedBug("nothing", "nobody", "relay", "", {})
-    monkeypatch.setattr(bugs, "PLANTED_BUGS", (quick, nothing))
+    planted = (needs_a_fault, needs_none, nothing)
 
-    assert bugs.find_bugs() == 1
+    assert find_bugs(planted, workers=1, swarm_seconds=0.0, most_plans=20) == 1
 
     told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith(f"{quick.name}: found, ")
-    assert told[1].startswith("nothing: relay holds with it, ")
-    assert told[2] == "1 of 2 planted bugs found"
+    assert re.match(rf"{needs_a_fault.name}: found by .* after \d+ plans, 1 decisions, ", told[0])
+    assert told[1].startswith(f"{needs_none.name}: found by no fault after 0 plans, ")
+    assert told[2].startswith("nothing: not found after 20 plans, 0 decisions, ")
+    assert told[2].endswith(" s - nothing shows it")
+    assert told[3] == "2 of 3 planted bugs found"
 
 
 def test_the_script_compares_the_traces_of_two_processes():
