@@ -19,6 +19,7 @@ from dynamo_operator.apiserver.audit import AuditEntry, AuditLog
 from dynamo_operator.apiserver.authentication import Authenticator, impersonated
 from dynamo_operator.apiserver.builtin_resources import builtin_resources, is_builtin
 from dynamo_operator.apiserver.calls import Call, World
+from dynamo_operator.apiserver.codec import to_yaml
 from dynamo_operator.apiserver.crd_serving import CrdServing
 from dynamo_operator.apiserver.handlers import Handlers
 from dynamo_operator.apiserver.kubelet import KubeletClient
@@ -30,7 +31,7 @@ from dynamo_operator.apiserver.messages import (
     UserInfo,
     to_json,
 )
-from dynamo_operator.apiserver.negotiation import negotiate
+from dynamo_operator.apiserver.negotiation import check_acceptable, negotiate, prefers_yaml
 from dynamo_operator.apiserver.openapi import OpenApiDocuments
 from dynamo_operator.apiserver.owner_references import OwnerReferencePermissions
 from dynamo_operator.apiserver.pod_admission import PodAdmission
@@ -134,7 +135,7 @@ class ApiServer:
                 response = self._answer_path(request)
         except status.StatusError as error:
             trace.reason = error.reason
-            response = _status_response(error)
+            response = _status_response(error, request.headers.get("accept", ""))
         self._crds.settle()
         self._record(trace, response, query)
         return _finished(request, response, warnings)
@@ -171,13 +172,14 @@ class ApiServer:
         resource = self.registry.find(info.group, info.version, info.plural)
         if resource is None and (lacking := unserved(info)):
             raise status.not_implemented(lacking)
-        if resource is None and not is_builtin(info.group, info.version):
+        if resource is None and not is_builtin(info.group):
             return _page_not_found()
         if resource is None or not _addresses(resource.namespaced, info):
             raise status.no_such_path()
-        representation = negotiate(
-            request.headers.get("accept", ""), streaming=info.verb == "watch"
-        )
+        accept = request.headers.get("accept", "")
+        if not resource.custom:
+            check_acceptable(accept)
+        representation = negotiate(accept, streaming=info.verb == "watch")
         call = Call(
             request,
             info,
@@ -197,13 +199,14 @@ class ApiServer:
 
     def _answer_path(self, request: Request) -> Response:
         """Answer what is not about a resource."""
-        if request.method not in {"GET", "HEAD"}:
-            raise status.no_such_path()
         path, accept = request.path, request.headers.get("accept", "")
+        parts = [part for part in path.split("/") if part]
         answer = self._discover(path, accept) or self._openapi.answer(path, accept)
+        is_read = request.method in {"GET", "HEAD"}
+        if not is_read and (parts in (["api"], ["version"]) or (answer and len(parts) == 3)):
+            raise status.method_not_allowed("", "", "")
         if answer is not None:
             return answer
-        parts = [part for part in path.split("/") if part]
         if parts[:1] and parts[0] in _HEALTH_PATHS:
             return Response(200, {"content-type": "text/plain; charset=utf-8"}, b"ok")
         if parts == ["version"]:
@@ -311,10 +314,13 @@ def _page_not_found() -> Response:
     return Response(404, {"content-type": "text/plain; charset=utf-8"}, b"404 page not found\n")
 
 
-def _status_response(error: status.StatusError) -> Response:
+def _status_response(error: status.StatusError, accept: str) -> Response:
     headers = {"content-type": JSON_TYPE}
     if error.retry_after_seconds is not None:
         headers["retry-after"] = str(error.retry_after_seconds)
+    if prefers_yaml(accept):
+        headers["content-type"] = "application/yaml"
+        return Response(error.code, headers, to_yaml(error.to_status()))
     return Response(error.code, headers, to_json(error.to_status()))
 
 

@@ -180,11 +180,9 @@ def builtin_resources() -> tuple[Resource, ...]:
     return tuple(_resources())
 
 
-def is_builtin(group: str, version: str) -> bool:
-    """Whether the server itself serves something there, CustomResourceDefinitions aside."""
-    return any(
-        (resource.group, resource.version) == (group, version) for resource in builtin_resources()
-    )
+def is_builtin(group: str) -> bool:
+    """Whether the server itself serves something in the group."""
+    return any(resource.group == group for resource in builtin_resources())
 
 
 def _resources() -> Iterator[Resource]:

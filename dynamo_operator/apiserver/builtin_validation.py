@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -11,6 +12,7 @@ from dynamo_operator.apiserver import paths
 from dynamo_operator.apiserver.builtin_schemas import builtin_schema, kind_rules
 from dynamo_operator.apiserver.kinds.rules import nothing
 from dynamo_operator.apiserver.kinds.zero_values import filled, zero_value
+from dynamo_operator.apiserver.quantities import NoQuantityError
 from dynamo_operator.apiserver.resources import Column, Object
 from dynamo_operator.apiserver.schema import (
     Schema,
@@ -60,7 +62,7 @@ class BuiltinStrategy:
             StatusError: 400 for a field of the wrong type.
         """
         result = self._decoded(obj)
-        self._rules.default(result)
+        self._default(result)
         return result
 
     def prepare_create(self, obj: Object) -> Object:
@@ -74,9 +76,8 @@ class BuiltinStrategy:
         result = self._decoded(obj)
         if self._rules.has_status:
             result.setdefault("status", {})
-        self._rules.default(result)
+        self._default(result)
         self._rules.created(result)
-        self._rules.default(result)
         return self._with_zero_values(result)
 
     def nulls_written(self, obj: Object) -> list[FieldError]:
@@ -101,14 +102,16 @@ class BuiltinStrategy:
             result["status"] = prune(old.get("status") or {}, self._root.child("status"))
         if not subresource:
             self._rules.carry(result, old)
-        self._rules.default(result)
+        self._default(result)
         return self._with_zero_values(result)
 
-    def validate_create(self, obj: Object) -> list[FieldError]:
+    def validate_create(self, obj: Object, found: Sequence[FieldError] = ()) -> list[FieldError]:
         """Return what is wrong with a new object."""
         return [*self._rules.validate(obj), *self._rules.validate_new(obj)]
 
-    def validate_update(self, new: Object, old: Object, subresource: str) -> list[FieldError]:
+    def validate_update(
+        self, new: Object, old: Object, subresource: str, found: Sequence[FieldError] = ()
+    ) -> list[FieldError]:
         """Return what is wrong with a change."""
         if subresource == "status":
             return list(self._rules.validate_status(new, old))
@@ -120,9 +123,15 @@ class BuiltinStrategy:
             return errors + list(self._rules.parts[subresource].validate_update(new, old))
         return errors + list(self._rules.validate_update(new, old))
 
+    def as_read(self, obj: Object) -> Object:
+        """Return the object defaulted once more: what the server set may have defaults."""
+        result = copy.deepcopy(obj)
+        self._default(result)
+        return result
+
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
         """Return texts for Warning headers."""
-        return self._rules.warn(obj)
+        return [*(self._rules.warn_new(obj) if old is None else ()), *self._rules.warn(obj)]
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors of this kind may name."""
@@ -137,6 +146,12 @@ class BuiltinStrategy:
             not same(_at(new, field), _at(old, field)) for field in self._rules.generation_fields
         )
 
+    def _default(self, obj: Object) -> None:
+        try:
+            self._rules.default(obj)
+        except NoQuantityError as error:
+            raise _undecodable(obj, str(error)) from None
+
     def _with_zero_values(self, obj: Object) -> Object:
         return filled(obj, self.zero_value)  # type: ignore[no-any-return]
 
@@ -147,7 +162,7 @@ class BuiltinStrategy:
             if error.value == "" and error.detail.endswith('of type byte: ""'):
                 continue  # of typed fields, none is no wrong one
             if error.kind is FieldErrorKind.TYPE_INVALID or "must be of type" in error.detail:
-                raise _undecodable(result, error)
+                raise _undecodable(result, error.detail)
         apply_defaults(result, self._root)
         return result
 
@@ -166,11 +181,9 @@ def _at(obj: Object, path: str) -> Any:
     return paths.lookup(obj, tuple(path.split("."))) or None
 
 
-def _undecodable(obj: Object, error: FieldError) -> StatusError:
+def _undecodable(obj: Object, detail: str) -> StatusError:
     kind, version = obj.get("kind"), str(obj.get("apiVersion", "")).rpartition("/")[2]
-    return bad_request(
-        f'{kind} in version "{version}" cannot be handled as a {kind}: {error.detail}'
-    )
+    return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {detail}')
 
 
 def _text(value: Any, default: str) -> str:

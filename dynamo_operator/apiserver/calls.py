@@ -179,10 +179,10 @@ class Call:
         media_type = self.content_type or JSON_TYPE
         if media_type == protobuf_bodies.MEDIA_TYPE:
             return protobuf_bodies.parse_protobuf(self.request.body)
-        if media_type.endswith("yaml"):
+        if media_type == "application/yaml":
             value, self.repeated = parse_yaml(self.request.body)
             return value
-        if not media_type.endswith("json"):
+        if media_type != JSON_TYPE:
             raise status.unsupported_media_type(
                 (JSON_TYPE, "application/yaml", protobuf_bodies.MEDIA_TYPE)
             )

@@ -115,19 +115,30 @@ class CustomResourceStrategy:
         others = list(self._validator.validate(self._prepared(obj)))
         return [error for error in self._validator.validate(kept) if error not in others]
 
-    def validate_create(self, obj: Object) -> list[FieldError]:
+    def validate_create(self, obj: Object, found: Sequence[FieldError] = ()) -> list[FieldError]:
         """Return what schema and rules refuse."""
-        errors = [*self._validator.validate(obj), *embedded_errors(obj, self._root)]
-        return self._with_rules(errors, [] if _blocks(errors) else list(self.rules.validate(obj)))
+        errors = [
+            *filter(_is_own, self._validator.validate(obj)),
+            *embedded_errors(obj, self._root),
+        ]
+        if _blocks([*found, *errors]):
+            return errors if self.rules.is_empty else [*errors, _UNCHECKED_RULES]
+        return errors + list(self.rules.validate(obj))
 
-    def validate_update(self, new: Object, old: Object, subresource: str) -> list[FieldError]:
+    def validate_update(
+        self, new: Object, old: Object, subresource: str, found: Sequence[FieldError] = ()
+    ) -> list[FieldError]:
         """Return what schema and rules refuse, unchanged parts excepted."""
-        errors = [*self._validator.validate_change(new, old)]
+        errors = [*filter(_is_own, self._validator.validate_change(new, old))]
         already = set(embedded_errors(old, self._root))
         errors += [e for e in embedded_errors(new, self._root) if e not in already]
-        return self._with_rules(
-            errors, [] if _blocks(errors) else list(self.rules.validate(new, old))
-        )
+        if _blocks([*found, *errors]):
+            return errors if self.rules.is_empty else [*errors, _UNCHECKED_RULES]
+        return errors + list(self.rules.validate(new, old))
+
+    def as_read(self, obj: Object) -> Object:
+        """Return the object."""
+        return obj
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
         """Return the rules that the object breaks where it was as it is."""
@@ -153,13 +164,6 @@ class CustomResourceStrategy:
         drop_nulls(result, self._root)
         apply_defaults(result, self._root)
         return result
-
-    def _with_rules(
-        self, errors: list[FieldError], broken_rules: list[FieldError]
-    ) -> list[FieldError]:
-        if _blocks(errors) and not self.rules.is_empty:
-            return [*errors, _UNCHECKED_RULES]
-        return errors + broken_rules
 
 
 def printer_column(definition: Mapping[str, Any]) -> Column:
@@ -203,6 +207,11 @@ def _selector_text(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _is_own(error: FieldError) -> bool:
+    """Whether a repeated item is one that the schema forbids: those of metadata are anybody's."""
+    return error.kind is not FieldErrorKind.DUPLICATE or not error.path.startswith("metadata.")
 
 
 def _blocks(errors: list[FieldError]) -> bool:

@@ -72,12 +72,12 @@ def delete(call: Call, admission: Sequence[DeletionCheck] = ()) -> Response:
         call: the request.
         admission: what has a say in it.
     """
+    options = delete_options(call)
     key = call.resource.storage_key
     stored = call.world.storage.get(key, call.namespace, call.info.name)
     if stored is None:
         raise call.not_found()
     call.object_uid = stored.value["metadata"]["uid"]
-    options = delete_options(call)
     check_preconditions(call.resource, stored.value, options)
     if _is_kind(call.resource, "", "Namespace") and stored.name in _PROTECTED_NAMESPACES:
         raise status.forbidden("", "namespaces", stored.name, "this namespace may not be deleted")

@@ -8,7 +8,7 @@ from typing import Any
 from dynamo_operator.apiserver import status
 from dynamo_operator.apiserver.crds import version_priority
 from dynamo_operator.apiserver.messages import JSON_TYPE, Response, to_json
-from dynamo_operator.apiserver.negotiation import negotiate_media_type
+from dynamo_operator.apiserver.negotiation import check_acceptable, negotiate_media_type
 from dynamo_operator.apiserver.resources import Resource
 
 _AGGREGATED = f"{JSON_TYPE};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -29,7 +29,7 @@ def discover(path: str, accept: str, resources: Iterable[Resource]) -> Response 
     """Answer a discovery request, or None where the path is not one.
 
     Raises:
-        StatusError: 404 for a group that is not served, 406.
+        StatusError: 404 for a version that is not served, 406.
     """
     served = list(resources)
     match [part for part in path.split("/") if part]:
@@ -43,7 +43,7 @@ def discover(path: str, accept: str, resources: Iterable[Resource]) -> Response 
         case ["apis", group]:
             versions = _versions(served, group)
             if not versions:
-                raise status.no_such_path()
+                return None
             return _json({**_group(group, versions), "kind": "APIGroup", "apiVersion": "v1"})
         case ["apis", group, version]:
             return _resource_list(served, group, version)
@@ -51,6 +51,7 @@ def discover(path: str, accept: str, resources: Iterable[Resource]) -> Response 
 
 
 def _root(accept: str, resources: Sequence[Resource], legacy: Mapping[str, Any]) -> Response:
+    check_acceptable(accept, (JSON_TYPE, "application/yaml"))
     media_type = negotiate_media_type(accept, (_AGGREGATED, JSON_TYPE))
     if media_type != _AGGREGATED:
         return _json(legacy)

@@ -66,15 +66,10 @@ class Handlers:
                 stream.finish()
 
     def _handler(self, call: Call) -> Handler:
-        resource, info = call.resource, call.info
+        info = call.info
         if info.subresource:
             return self._subresource_handler(call)
-        if info.verb not in resource.verbs or call.request.method == "HEAD":
-            raise _not_allowed(call)
-        if not info.name and info.verb in ("update", "patch"):
-            if resource.custom:
-                raise status.bad_request("name must be provided")
-            raise _not_allowed(call)
+        _check_verb(call)
         match info.verb:
             case "get":
                 return reads.get
@@ -94,7 +89,7 @@ class Handlers:
 
     def _create_handler(self, call: Call) -> Handler:
         resource = call.resource
-        if call.info.name:
+        if call.info.name and not resource.custom:
             raise _not_allowed(call)
         if self._reviews.answers(resource.kind) and not resource.custom:
             return self._reviews.create
@@ -139,6 +134,23 @@ class Handlers:
 
     def _watch_ended(self, stream: WatchStream) -> None:
         self._watches.pop(id(stream), None)
+
+
+def _check_verb(call: Call) -> None:
+    """Refuse what a path of the resource cannot be asked.
+
+    Raises:
+        StatusError: 400, 404 or 405.
+    """
+    resource, info = call.resource, call.info
+    if info.name and set(resource.verbs) <= {"create"}:
+        raise status.no_such_path()
+    if info.verb not in resource.verbs or call.request.method == "HEAD":
+        raise _not_allowed(call)
+    if not info.name and info.verb in ("update", "patch"):
+        if resource.custom:
+            raise status.bad_request("name must be provided")
+        raise _not_allowed(call)
 
 
 def _not_allowed(call: Call) -> status.StatusError:

@@ -7,7 +7,7 @@ from typing import Any
 from dynamo_operator.apiserver import status
 from dynamo_operator.apiserver.calls import Call
 from dynamo_operator.apiserver.formats import parse_date_time
-from dynamo_operator.apiserver.object_metadata import decode_metadata, validate_metadata
+from dynamo_operator.apiserver.object_metadata import decode_metadata, without_repeated
 from dynamo_operator.apiserver.resources import Object
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
 
@@ -98,14 +98,43 @@ def placed(call: Call, obj: Object) -> Object:
     Raises:
         StatusError: 400 when it names another.
     """
-    given = obj["metadata"].get("namespace", "")
     if not call.resource.namespaced:
         return with_metadata(obj, namespace=None)
-    if given and given != call.namespace:
+    check_namespace(call, obj)
+    return with_metadata(obj, namespace=call.namespace)
+
+
+def check_namespace(call: Call, obj: Object) -> None:
+    """Require the object to be in the namespace of the path, or to say nothing of it.
+
+    Raises:
+        StatusError: 400.
+    """
+    given = obj["metadata"].get("namespace", "")
+    if call.resource.namespaced and given and given != call.namespace:
         raise status.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    return with_metadata(obj, namespace=call.namespace)
+
+
+def with_owners_once(call: Call, obj: Object, *, admitted: bool = False) -> Object:
+    """Return the object without repeated owner references, of which it warns.
+
+    Args:
+        call: the request.
+        obj: what was sent, or what admission made of it.
+        admitted: whether the latter.
+    """
+    owners, repeated = without_repeated(obj["metadata"].get("ownerReferences") or ())
+    if not repeated:
+        return obj
+    when = " after mutating admission happens" if admitted else ""
+    call.warnings.append(
+        f".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner "
+        "references in 1.20+, and may reject such requests as early as 1.24; please fix your "
+        f"requests; duplicate UID(s) observed: {', '.join(repeated)}"
+    )
+    return with_metadata(obj, ownerReferences=owners)
 
 
 def check_name(call: Call, obj: Object) -> None:
@@ -172,17 +201,10 @@ def check_version(call: Call, new: Object, old: Object, *, requires_version: boo
 
 
 def named(call: Call, obj: Object) -> Object:
-    """Return the object with its name, generated where that is asked for.
-
-    Raises:
-        StatusError: 422 when it has neither a name nor a beginning of one.
-    """
+    """Return the object with its name, generated where that is asked for."""
     metadata = obj["metadata"]
     prefix = metadata.get("generateName", "")
-    if not prefix and not metadata.get("name"):
-        errors = validate_metadata(call.resource, metadata)
-        raise status.invalid(call.resource.group, call.resource.kind, "", errors)
-    if metadata.get("name"):
+    if metadata.get("name") or not prefix:
         return obj
     world, key = call.world, call.resource.storage_key
     name = ""

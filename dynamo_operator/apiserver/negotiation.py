@@ -1,4 +1,8 @@
-"""Which form of answer the Accept header asks for."""
+"""Which form of answer the Accept header asks for.
+
+Built-in resources are looked at twice, as by the real server: its router knows only whole media
+types (`check_acceptable`), what answers knows ranges and parameters, too (`negotiate`).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,10 @@ from functools import lru_cache
 from dynamo_operator.apiserver import status
 from dynamo_operator.apiserver.messages import JSON_TYPE
 
-_OFFERED = (JSON_TYPE, "application/yaml")
+_YAML_TYPE = "application/yaml"
+_OFFERED = (JSON_TYPE, _YAML_TYPE)
 _META_GROUP = "meta.k8s.io"
+_CONVERTS = frozenset({"as", "g", "v"})
 
 
 class Form(Enum):
@@ -19,6 +25,7 @@ class Form(Enum):
     OBJECT = auto()
     TABLE = auto()
     METADATA = auto()
+    METADATA_LIST = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,39 +49,61 @@ def parse_accept(header: str) -> tuple[Clause, ...]:
         except ValueError:
             quality = 0.0
         if media_type and quality > 0:
-            clauses.append(Clause(media_type.lower(), pairs, quality))
+            clauses.append(Clause(media_type, pairs, quality))
     return tuple(sorted(clauses, key=lambda clause: -clause.quality))
 
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """What the answer to a resource request looks like."""
+    """What the answer to a resource request looks like.
+
+    `meta_version` is the version of meta.k8s.io in which Tables and metadata are.
+    """
 
     form: Form = Form.OBJECT
     yaml: bool = False
+    meta_version: str = f"{_META_GROUP}/v1"
 
 
-def negotiate(header: str, *, convertible: bool = True, streaming: bool = False) -> Representation:
+def negotiate(header: str, *, streaming: bool = False) -> Representation:
     """Pick the representation of an object, a list or a watch.
 
     Args:
         header: the Accept header.
-        convertible: whether Tables and metadata are offered (not for writes' odd answers).
         streaming: whether this is a watch, which YAML cannot carry.
 
     Raises:
         StatusError: 406.
     """
     for clause in parse_accept(header):
-        yaml = clause.media_type == "application/yaml" and not streaming
-        if not yaml and clause.media_type not in {JSON_TYPE, "application/*", "*/*"}:
-            continue
-        form = _form(clause.parameters)
-        if form is Form.OBJECT or (form is not None and convertible):
-            return Representation(form, yaml)
-    raise status.not_acceptable(
-        (*_OFFERED, f"{JSON_TYPE};as=Table;g={_META_GROUP};v=v1") if convertible else _OFFERED
-    )
+        for offered in _OFFERED[: 1 if streaming else 2]:
+            form = _form(clause.parameters)
+            if form is not None and clause.media_type in {offered, "application/*", "*/*", "*"}:
+                version = clause.parameters.get("v", "v1")
+                is_yaml = offered == _YAML_TYPE
+                return Representation(form, is_yaml, f"{_META_GROUP}/{version}")
+    raise status.not_acceptable(_OFFERED)
+
+
+def prefers_yaml(header: str) -> bool:
+    """Whether an error is to be told in YAML."""
+    for clause in parse_accept(header):
+        if not _CONVERTS & clause.parameters.keys():
+            if clause.media_type == _YAML_TYPE:
+                return True
+            if clause.media_type in {JSON_TYPE, "application/*", "*/*", "*"}:
+                return False
+    return False
+
+
+def check_acceptable(header: str, offered: tuple[str, ...] = _OFFERED) -> None:
+    """Refuse what no whole media type answers, as the router of built-in resources does.
+
+    Raises:
+        StatusError: 406.
+    """
+    if not any(clause.media_type in {*offered, "*/*"} for clause in parse_accept(header)):
+        raise status.unroutable(406, offered)
 
 
 def negotiate_media_type(header: str, offered: tuple[str, ...]) -> str:
@@ -101,14 +130,15 @@ def negotiate_media_type(header: str, offered: tuple[str, ...]) -> str:
 
 
 def _form(parameters: dict[str, str]) -> Form | None:
-    wanted = parameters.get("as")
-    if wanted is None:
+    if not _CONVERTS & parameters.keys():
         return Form.OBJECT
     if parameters.get("g") != _META_GROUP or parameters.get("v") not in {"v1", "v1beta1"}:
         return None
-    match wanted:
+    match parameters.get("as"):
         case "Table":
             return Form.TABLE
-        case "PartialObjectMetadata" | "PartialObjectMetadataList":
+        case "PartialObjectMetadata":
             return Form.METADATA
+        case "PartialObjectMetadataList":
+            return Form.METADATA_LIST
     return None

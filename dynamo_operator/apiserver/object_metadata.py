@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dynamo_operator.apiserver import status
@@ -86,7 +86,9 @@ def validate_metadata(resource: Resource, metadata: Mapping[str, Any]) -> list[F
     rule = name_rule(resource)
     errors: list[FieldError] = []
     if prefix:
-        errors += _invalid("metadata.generateName", prefix, rule(prefix.rstrip("-") or "a"))
+        # The last dash counts for its letter before it: something will follow.
+        masked = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+        errors += _invalid("metadata.generateName", prefix, rule(masked))
     if not name:
         errors.append(
             FieldError("metadata.name", FieldErrorKind.REQUIRED, "name or generateName is required")
@@ -158,7 +160,9 @@ def qualified_name(name: str) -> list[str]:
         if not prefix:
             problems.append("prefix part must be non-empty")
         else:
-            problems += [f"prefix part {problem}" for problem in dns_subdomain(prefix)]
+            long = len(prefix) > 253
+            problems += ["prefix part must be no more than 253 bytes"] if long else []
+            problems += [f"prefix part {problem}" for problem in dns_subdomain(prefix)[long:]]
     if not part:
         problems.append("name part must be non-empty")
     elif len(part) > 63:
@@ -226,6 +230,18 @@ def name_rule(resource: Resource) -> Callable[[str], list[str]]:
     return dns_subdomain
 
 
+def without_repeated(owners: Sequence[Object]) -> tuple[list[Object], list[str]]:
+    """Return each owner reference once, and the UIDs of those that were repeated."""
+    kept: list[Object] = []
+    repeated = []
+    for owner in owners:
+        if owner in kept:
+            repeated.append(owner.get("uid", ""))
+        else:
+            kept.append(owner)
+    return kept, repeated
+
+
 def _validate_rest(metadata: Mapping[str, Any]) -> list[FieldError]:
     errors = validate_labels(metadata.get("labels", {}), "metadata.labels")
     annotations: Mapping[str, str] = metadata.get("annotations", {})
@@ -245,6 +261,7 @@ def _validate_rest(metadata: Mapping[str, Any]) -> list[FieldError]:
 
 
 def _validate_finalizers(finalizers: list[str]) -> list[FieldError]:
+    """Return what is wrong with `metadata.finalizers`."""
     errors: list[FieldError] = []
     for index, finalizer in enumerate(finalizers):
         problems = qualified_name(finalizer)
@@ -281,7 +298,7 @@ def _validate_owners(owners: Any) -> list[FieldError]:
                 path, dict(owner), ["/v1, Kind=Event is disallowed from being an owner"]
             )
         if owner.get("controller"):
-            controllers.append(owner.get("name", ""))
+            controllers.append(f"{owner.get('kind', '')}/{owner.get('name', '')}")
     if len(controllers) > 1:
         errors += _invalid(
             "metadata.ownerReferences",

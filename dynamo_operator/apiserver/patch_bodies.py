@@ -56,6 +56,8 @@ def patch_transform(call: Call, schema: Schema | None, *, strategic: bool) -> Tr
     offered = [JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH]
     if not strategic:
         offered.remove(STRATEGIC_MERGE_PATCH)
+    if not call.resource.custom:
+        raise status.unroutable(415)
     raise status.unsupported_media_type(offered)
 
 

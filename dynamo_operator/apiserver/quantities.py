@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from decimal import Decimal
@@ -28,16 +29,20 @@ _BINARY: Final = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki", "", "m", "u", "n")
 _DECIMAL: Final = ("E", "P", "T", "G", "M", "k", "", "m", "u", "n")
 
 
+class NoQuantityError(ValueError):
+    """A value that is no quantity."""
+
+
 @lru_cache(maxsize=1024)
 def parse_quantity(text: str) -> Fraction:
     """Return the number a quantity stands for: exact, unless its exponent is beyond any use.
 
     Raises:
-        ValueError: it is not a quantity.
+        NoQuantityError: it is not a quantity.
     """
     match = _QUANTITY.fullmatch(text) if len(text) <= _MOST_CHARACTERS else None
     if match is None:
-        raise ValueError(
+        raise NoQuantityError(
             "quantities must match the regular expression "
             "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
         )
@@ -45,21 +50,20 @@ def parse_quantity(text: str) -> Fraction:
     if _is_exponent(suffix):
         exponent = int(suffix[1:])
         if exponent != max(-_MOST_PARSED, min(exponent, _MOST_PARSED)):
-            raise ValueError("unable to parse quantity's suffix")
+            raise NoQuantityError("unable to parse quantity's suffix")
         return number * Fraction(10) ** max(-_MOST_EXPONENT, min(exponent, _MOST_EXPONENT))
     if suffix.endswith("i"):
         return max(-_MOST_BINARY, min(number * _POWERS[suffix], _MOST_BINARY))
     return number * _POWERS.get(suffix, Fraction(1))
 
 
-def canonical_quantity(value: Any) -> Any:
-    """Return the text the server keeps for a quantity; what is none comes back as it is."""
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        return value
-    try:
-        return _canonical(str(value))
-    except ValueError:
-        return value
+def canonical_quantity(value: Any) -> str:
+    """Return the text the server keeps for a quantity.
+
+    Raises:
+        NoQuantityError: it is not a quantity.
+    """
+    return _canonical(json.dumps(value) if isinstance(value, bool) else str(value))
 
 
 @lru_cache(maxsize=1024)

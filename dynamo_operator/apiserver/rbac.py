@@ -112,11 +112,8 @@ def rule_allows(rule: Rule, info: RequestInfo) -> bool:
 def forbidden(user: UserInfo, info: RequestInfo) -> status.StatusError:
     """Return the 403 that says what the user may not do."""
     if not info.is_resource:
-        error = status.StatusError(
-            403, "Forbidden", f'forbidden: User "{user.name}" cannot {info.verb} path "{info.path}"'
-        )
-        error.details = {}
-        return error
+        text = f'forbidden: User "{user.name}" cannot {info.verb} path "{info.path}"'
+        return status.StatusError(403, "Forbidden", text, details={})
     resource = f"{info.plural}/{info.subresource}" if info.subresource else info.plural
     where = f'in the namespace "{info.namespace}"' if info.namespace else "at the cluster scope"
     return status.forbidden(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dynamo_operator.apiserver import selectors, status
 from dynamo_operator.apiserver.calls import Call
@@ -102,7 +102,7 @@ def encoder(call: Call) -> Encoder:
     """Return what encodes this call's objects."""
     return Encoder(
         call.resource,
-        call.representation.form,
+        call.representation,
         call.query.text("includeObject"),
         call.world.now(),
     )
@@ -266,13 +266,16 @@ def _check_reachable(call: Call, version: int | None) -> None:
 
 def _event_encoder(call: Call) -> Callable[[StoredObject], bytes]:
     encode = encoder(call)
+    if encode.form is Form.METADATA_LIST:  # each event is about one object
+        single = replace(encode.representation, form=Form.METADATA)
+        return replace(encode, representation=single).object
     if encode.form is not Form.TABLE:
         return encode.object
     headers = True
 
     def row(stored: StoredObject) -> bytes:
         nonlocal headers
-        fresh = Encoder(encode.resource, encode.form, encode.include_object, call.world.now())
+        fresh = replace(encode, now=call.world.now())
         data = fresh.object(stored, headers=headers)
         headers = False
         return data
@@ -283,9 +286,9 @@ def _event_encoder(call: Call) -> Callable[[StoredObject], bytes]:
 def _bookmark_encoder(call: Call) -> Callable[[int, bool], bytes]:
     match call.representation.form:
         case Form.TABLE:
-            api_version, kind = "meta.k8s.io/v1", "Table"
-        case Form.METADATA:
-            api_version, kind = "meta.k8s.io/v1", "PartialObjectMetadata"
+            api_version, kind = call.representation.meta_version, "Table"
+        case Form.METADATA | Form.METADATA_LIST:
+            api_version, kind = call.representation.meta_version, "PartialObjectMetadata"
         case _:
             api_version, kind = call.resource.api_version, call.resource.kind
     return lambda version, end: to_json(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dynamo_operator.apiserver import tables
+from dynamo_operator.apiserver import status, tables
 from dynamo_operator.apiserver.messages import to_json
-from dynamo_operator.apiserver.negotiation import Form
+from dynamo_operator.apiserver.negotiation import Form, Representation
 from dynamo_operator.apiserver.resources import Object, Resource
 from dynamo_operator.apiserver.storage import StoredObject
 
@@ -35,15 +35,23 @@ class Encoder:
     """Encodes objects of one resource for one request."""
 
     resource: Resource
-    form: Form
+    representation: Representation
     include_object: str
     now: datetime
 
     def object(self, stored: StoredObject, *, headers: bool = True) -> bytes:
-        """Encode one object as the answer to a get, or inside a watch event."""
+        """Encode one object as the answer to a get, or inside a watch event.
+
+        Raises:
+            StatusError: 406 or 500 where the metadata of a list is asked for.
+        """
         match self.form:
             case Form.METADATA:
-                return _as_meta_v1(stored)
+                return self._metadata(stored)
+            case Form.METADATA_LIST if self.resource.custom:
+                raise status.StatusError(500, "", "content is not a list")
+            case Form.METADATA_LIST:
+                raise _of_another_form("PartialObjectMetadataList", "not a list", self._go_type)
             case Form.TABLE:
                 return to_json(self._table([stored], headers=headers))
         return served_data(self.resource, stored)
@@ -51,7 +59,11 @@ class Encoder:
     def list(
         self, items: Sequence[StoredObject], *, version: int, token: str, remaining: int | None
     ) -> bytes:
-        """Encode a list."""
+        """Encode a list.
+
+        Raises:
+            StatusError: 406 where the metadata of one object is asked for.
+        """
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
         if token or (self.resource.custom and self.form is Form.OBJECT):
             metadata["continue"] = token
@@ -61,8 +73,11 @@ class Encoder:
             case Form.TABLE:
                 return to_json({**self._table(items, headers=True), "metadata": metadata})
             case Form.METADATA:
-                kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
-                encoded = [_as_meta_v1(item) for item in items]
+                go_type = f"{self._go_type}List"
+                raise _of_another_form("PartialObjectMetadata", "a list", go_type)
+            case Form.METADATA_LIST:
+                kind, api_version = "PartialObjectMetadataList", self.representation.meta_version
+                encoded = [self._metadata(item) for item in items]
             case _:
                 kind = self.resource.list_kind or f"{self.resource.kind}List"
                 api_version = self.resource.api_version
@@ -84,8 +99,28 @@ class Encoder:
             now=self.now,
             include_object=self.include_object,
             headers=headers,
+            api_version=self.representation.meta_version,
         )
 
+    @property
+    def form(self) -> Form:
+        """The shape of the objects."""
+        return self.representation.form
 
-def _as_meta_v1(stored: StoredObject) -> bytes:
-    return stored.metadata_data
+    @property
+    def _go_type(self) -> str:
+        if self.resource.custom:
+            return "*unstructured.Unstructured"
+        package = self.resource.group.partition(".")[0] or "core"
+        return f"*{'core' if package == 'events' else package}.{self.resource.kind}"
+
+    def _metadata(self, stored: StoredObject) -> bytes:
+        kept, wanted = Representation().meta_version, self.representation.meta_version
+        if wanted == kept:
+            return stored.metadata_data
+        return stored.metadata_data.replace(to_json(kept), to_json(wanted), 1)
+
+
+def _of_another_form(wanted: str, found: str, go_type: str) -> status.StatusError:
+    text = f"you requested {wanted}, but the requested object is {found} ({go_type})"
+    return status.StatusError(406, "NotAcceptable", text)

@@ -67,11 +67,16 @@ class Strategy(Protocol):
         Through "status" all but status and metadata comes from `old`; through "" status does.
         """
 
-    def validate_create(self, obj: Object) -> list[FieldError]:
-        """Return what is wrong with a new object, its metadata's general rules excepted."""
+    def validate_create(self, obj: Object, found: Sequence[FieldError] = ()) -> list[FieldError]:
+        """Return what is wrong with a new object, beside what was `found` in its metadata."""
 
-    def validate_update(self, new: Object, old: Object, subresource: str) -> list[FieldError]:
-        """Return what is wrong with a change, immutable fields included."""
+    def validate_update(
+        self, new: Object, old: Object, subresource: str, found: Sequence[FieldError] = ()
+    ) -> list[FieldError]:
+        """Return what is wrong with a change, beside what was `found` in the metadata."""
+
+    def as_read(self, obj: Object) -> Object:
+        """Return a new, valid object as it is when it is read again."""
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
         """Texts for Warning headers."""

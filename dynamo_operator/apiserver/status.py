@@ -204,6 +204,18 @@ def unsupported_media_type(offered: Sequence[str]) -> StatusError:
     )
 
 
+_UNROUTABLE: Final = {
+    406: ("NotAcceptable", "406: Not Acceptable\n\nAvailable representations: "),
+    415: ("UnsupportedMediaType", "415: Unsupported Media Type"),
+}
+
+
+def unroutable(code: int, offered: Sequence[str] = ()) -> StatusError:
+    """Return the 406 or 415 of the router of built-in resources, which comes before any handler."""
+    reason, text = _UNROUTABLE[code]
+    return StatusError(code, reason, text + ", ".join(offered), details={})
+
+
 def already_exists(group: str, plural: str, name: str, *, going: bool = False) -> StatusError:
     """Return 409 AlreadyExists; `going` is whether the object is being deleted."""
     message = f'{_qualified(plural, group)} "{name}" already exists'
@@ -279,8 +291,8 @@ def request_too_large(limit: int) -> StatusError:
 
 def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> StatusError:
     """Return 422 Invalid with one cause for each field error."""
-    listed = list(errors)
-    texts = list(dict.fromkeys(str(error) for error in listed))
+    listed = list({str(error): error for error in errors}.values())
+    texts = [str(error) for error in listed]
     joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     message = f'{_qualified(kind, group)} "{name}" is invalid: {joined}'
     causes = [

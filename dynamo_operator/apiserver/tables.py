@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -19,8 +20,9 @@ def table(
     now: datetime,
     include_object: str = "",
     headers: bool = True,
+    api_version: str = "meta.k8s.io/v1",
 ) -> dict[str, Any]:
-    """Return a meta.k8s.io/v1 Table of the objects.
+    """Return a Table of the objects.
 
     Args:
         resource: what the objects are.
@@ -28,20 +30,27 @@ def table(
         now: what ages count from.
         include_object: None, Metadata (the default) or Object.
         headers: whether to include the column definitions.
+        api_version: of the Table, and of the metadata in it.
 
     Raises:
         StatusError: 400 for another `include_object`.
     """
     if include_object not in {"", "None", "Metadata", "Object"}:
-        raise status.bad_request(f"unrecognized includeObject value: {include_object!r}")
+        quoted = json.dumps(include_object)
+        detail = f"Invalid value: {quoted}: must be 'Metadata', 'Object', 'None', or empty"
+        text = f"Unable to convert to Table as requested: includeObject: {detail}"
+        raise status.bad_request(text)
     columns = columns_of(resource)
     rows = [
-        {"cells": [column.cell(obj, now) for column in columns], **_included(obj, include_object)}
+        {
+            "cells": [column.cell(obj, now) for column in columns],
+            **_included(obj, include_object, api_version),
+        }
         for obj in objects
     ]
     return {
         "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": api_version,
         "metadata": _list_metadata(objects),
         "columnDefinitions": [_definition(column) for column in columns] if headers else [],
         "rows": rows,
@@ -114,16 +123,16 @@ def _two(first: int, first_unit: str, second: int, second_unit: str) -> str:
     return f"{first}{first_unit}{second}{second_unit}" if second else f"{first}{first_unit}"
 
 
-def _included(obj: Object, include_object: str) -> dict[str, Any]:
+def _included(obj: Object, include_object: str, api_version: str) -> dict[str, Any]:
     match include_object:
         case "None":
-            return {}
+            return {"object": None}
         case "Object":
             return {"object": obj}
     return {
         "object": {
             "kind": "PartialObjectMetadata",
-            "apiVersion": "meta.k8s.io/v1",
+            "apiVersion": api_version,
             "metadata": obj["metadata"],
         }
     }

@@ -15,12 +15,14 @@ from dynamo_operator.apiserver import apply, status
 from dynamo_operator.apiserver.calls import Call
 from dynamo_operator.apiserver.incoming import (
     check_name,
+    check_namespace,
     check_uid_precondition,
     check_version,
     decode,
     named,
     placed,
     with_metadata,
+    with_owners_once,
 )
 from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.object_metadata import validate_metadata, validate_metadata_update
@@ -79,7 +81,8 @@ class Writes:
 
     def update(self, call: Call) -> Response:
         """Answer a PUT."""
-        body = decode(call, call.object_body())
+        body = with_owners_once(call, decode(call, call.object_body()))
+        check_namespace(call, body)
         check_name(call, body)
 
         def take_body(old: Object) -> Object:
@@ -119,8 +122,9 @@ class Writes:
         # What cannot be decoded is refused before anybody is asked about it.
         sent = resource.strategy.decoded(obj) if resource.strategy.completes_new else obj
         call.object_name = obj["metadata"].get("name", "")
+        sent = with_owners_once(call, sent)
         admitted = self._admit(call, sent, None)
-        obj = named(call, admitted)
+        obj = named(call, with_owners_once(call, admitted, admitted=True))
         call.object_name = name = obj["metadata"].get("name", "")
         metadata = _new_metadata(call, obj["metadata"].get("managedFields"))
         if resource.strategy.has_generation:
@@ -129,8 +133,8 @@ class Writes:
         errors = [
             *validate_metadata(resource, obj["metadata"]),
             *(resource.strategy.nulls_written(admitted) if admitted is not sent else ()),
-            *resource.strategy.validate_create(obj),
         ]
+        errors += resource.strategy.validate_create(obj, errors)
         if errors:
             raise status.invalid(resource.group, resource.kind, name, errors)
         call.warnings += resource.strategy.warnings(obj, None)
@@ -146,7 +150,7 @@ class Writes:
                 if not resource.strategy.completes_new:
                     written = resource.strategy.decoded(written)
             obj = _with_managers(call, obj, written, None)
-        kept = resource.kept(obj)
+        kept = resource.kept(resource.strategy.as_read(obj))
         if call.dry_run:
             return Outcome(StoredObject(kept, 0), created=True)
         return Outcome(world.storage.put(resource.storage_key, kept), created=True)
@@ -177,12 +181,12 @@ class Writes:
         check_version(call, sent, old, requires_version=requires_version and resource.custom)
         sent = placed(call, _with_system_fields(sent, old))
         admitted = self._admit(call, sent, old)
-        new = self._prepared(call, admitted, sent, old)
+        new = with_owners_once(call, self._prepared(call, admitted, sent, old), admitted=True)
         errors = [
             *validate_metadata_update(new["metadata"], old["metadata"], resource),
             *(resource.strategy.nulls_written(admitted) if admitted is not sent else ()),
-            *resource.strategy.validate_update(new, old, call.info.subresource),
         ]
+        errors += resource.strategy.validate_update(new, old, call.info.subresource, errors)
         if errors:
             raise status.invalid(resource.group, resource.kind, call.info.name, errors)
         call.warnings += resource.strategy.warnings(new, old)

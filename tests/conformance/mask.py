@@ -19,6 +19,7 @@
 | why a body could not be decoded | ... | shows Go's own types and parser |
 | numbers of CEL's types of self | left out | random |
 | protobuf among the media types offered | left out | the embedded server writes no protobuf |
+| descriptions of a Table's columns | left out | documentation |
 | headers but `HEADERS` | left out | connection, cache and audit details |
 """
 
@@ -109,6 +110,8 @@ class Mask:
         if not isinstance(value, dict):
             return self._scalar(value, key)
         masked = {name: self._value(item, name) for name, item in value.items()}
+        for column in masked.get("columnDefinitions") or ():
+            column.pop("description", None)
         prefix = value.get("generateName")
         if isinstance(prefix, str) and str(value.get("name", "")).startswith(prefix):
             masked["name"] = f"{prefix}{'X' * (len(value['name']) - len(prefix))}"

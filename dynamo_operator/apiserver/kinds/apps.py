@@ -28,7 +28,11 @@ from dynamo_operator.apiserver.kinds.pod_validation import (
     selector_matches,
     validate_pod_template,
 )
-from dynamo_operator.apiserver.kinds.pod_warnings import pod_warnings, workload_warnings
+from dynamo_operator.apiserver.kinds.pod_warnings import (
+    name_warnings,
+    pod_warnings,
+    workload_warnings,
+)
 from dynamo_operator.apiserver.kinds.rules import (
     Errors,
     KindRules,
@@ -271,12 +275,14 @@ KINDS: Final[Kinds] = {
         generation_fields=("spec", "metadata.annotations"),
         default=_default_deployment,
         validate=_validate_deployment,
+        warn_new=name_warnings,
         columns=columns.DEPLOYMENT,
     ),
     ("apps", "ReplicaSet"): _workload(
         REPLICA_SET,
         default=_default_replica_set,
         validate=_validate_workload,
+        warn_new=name_warnings,
         columns=columns.REPLICA_SET,
         selectable={"status.replicas": "0"},
     ),
@@ -293,6 +299,7 @@ KINDS: Final[Kinds] = {
         default=_default_replication_controller,
         validate=_validate_replication_controller,
         warn=workload_warnings,
+        warn_new=name_warnings,
         selectable={"status.replicas": "0"},
     ),
     ("", "PodTemplate"): KindRules(

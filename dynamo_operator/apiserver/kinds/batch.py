@@ -30,7 +30,11 @@ from dynamo_operator.apiserver.kinds.pod_validation import (
     selector_matches,
     validate_pod_template,
 )
-from dynamo_operator.apiserver.kinds.pod_warnings import cron_job_warnings, workload_warnings
+from dynamo_operator.apiserver.kinds.pod_warnings import (
+    cron_job_warnings,
+    name_warnings,
+    workload_warnings,
+)
 from dynamo_operator.apiserver.kinds.rules import (
     Errors,
     KindRules,
@@ -122,9 +126,7 @@ def _default_job(job: Object) -> None:
     spec = job.setdefault("spec", {})
     _default_job_spec(spec)
     labels = (spec["template"].get("metadata") or {}).get("labels") or {}
-    # Not before the server has added its own, which a Job without labels gets, too.
-    complete = spec.get("manualSelector") or _UID_LABELS[0] in labels
-    if labels and complete and not job["metadata"].get("labels"):
+    if labels and not job["metadata"].get("labels"):
         job["metadata"]["labels"] = dict(labels)
 
 
@@ -150,10 +152,12 @@ def _create_job(job: Object) -> None:
     if spec.get("manualSelector") or not metadata.get("uid"):
         return
     template = spec["template"].setdefault("metadata", {})
-    labels = dict(template.get("labels") or {})
-    labels |= dict.fromkeys(_UID_LABELS, metadata["uid"])
-    labels |= dict.fromkeys(_NAME_LABELS, metadata["name"])
+    given = template.get("labels") or {}
+    labels = {**given, **dict.fromkeys(_UID_LABELS, metadata["uid"])}
+    labels |= dict.fromkeys(_NAME_LABELS, metadata.get("name", ""))
     template["labels"] = labels
+    if given and metadata.get("labels") == given:  # one map in a real server: the default's
+        metadata["labels"] = dict(labels)
     selector = spec.setdefault("selector", {})
     selector["matchLabels"] = {
         **(selector.get("matchLabels") or {}),
@@ -328,6 +332,13 @@ def _validate_cron_job(cron_job: Object) -> Errors:
         yield forbidden("spec.jobTemplate.spec.manualSelector", "must be unset")
 
 
+def _validate_cron_job_name(cron_job: Object) -> Errors:
+    """Its Jobs' names are longer by a dash and a number of ten digits."""
+    name = cron_job["metadata"].get("name", "")
+    if len(name) > 52:
+        yield invalid("metadata.name", name, "must be no more than 52 characters")
+
+
 KINDS: Final[Kinds] = {
     ("batch", "Job"): KindRules(
         schema=JOB,
@@ -339,6 +350,7 @@ KINDS: Final[Kinds] = {
         validate_update=_validate_job_update,
         validate_status=_validate_job_status,
         warn=workload_warnings,
+        warn_new=name_warnings,
         columns=columns.JOB,
         selectable={"status.successful": "0"},
     ),
@@ -348,7 +360,9 @@ KINDS: Final[Kinds] = {
         has_generation=True,
         default=_default_cron_job,
         validate=_validate_cron_job,
+        validate_new=_validate_cron_job_name,
         warn=cron_job_warnings,
+        warn_new=name_warnings,
         columns=columns.CRON_JOB,
     ),
 }

@@ -38,7 +38,7 @@ from dynamo_operator.apiserver.kinds.pod_validation import (
     validate_pod_status,
     validate_pod_update,
 )
-from dynamo_operator.apiserver.kinds.pod_warnings import pod_warnings
+from dynamo_operator.apiserver.kinds.pod_warnings import name_warnings, pod_warnings
 from dynamo_operator.apiserver.kinds.rules import (
     Errors,
     KindRules,
@@ -52,7 +52,6 @@ from dynamo_operator.apiserver.kinds.rules import (
     supported,
     too_long,
 )
-from dynamo_operator.apiserver.object_metadata import dns_label
 from dynamo_operator.apiserver.quantities import canonical_quantity
 from dynamo_operator.apiserver.resources import Object
 
@@ -145,9 +144,11 @@ def _keep_finalizers(new: Object, old: Object) -> None:
     new["spec"] = old.get("spec") or {}
 
 
-def _validate_namespace_name(namespace: Object) -> Errors:
-    name = namespace["metadata"].get("name") or ""
-    return (invalid("metadata.name", name, p) for p in (dns_label(name) if name else ()))
+def _validate_namespace(namespace: Object) -> Errors:
+    for finalizer in namespace["spec"].get("finalizers") or ():
+        if "/" not in finalizer and finalizer != "kubernetes":
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            yield invalid("spec.finalizers", finalizer, detail)
 
 
 def _default_node(node: Object) -> None:
@@ -307,6 +308,7 @@ KINDS: Final[Kinds] = {
         validate_status=validate_pod_status,
         parts={"ephemeralcontainers": Part("ephemeralContainers", validate_ephemeral_change)},
         warn=pod_warnings,
+        warn_new=name_warnings,
         columns=columns.POD,
         selectable={
             "spec.nodeName": "",
@@ -335,7 +337,7 @@ KINDS: Final[Kinds] = {
         default=_default_namespace,
         created=_create_namespace,
         carry=_keep_finalizers,
-        validate=_validate_namespace_name,
+        validate=_validate_namespace,
         columns=columns.NAMESPACE,
         selectable={"status.phase": ""},
     ),

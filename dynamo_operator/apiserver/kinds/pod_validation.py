@@ -36,7 +36,7 @@ from dynamo_operator.apiserver.object_metadata import (
     qualified_name,
     validate_labels,
 )
-from dynamo_operator.apiserver.quantities import is_quantity, parse_quantity
+from dynamo_operator.apiserver.quantities import parse_quantity
 from dynamo_operator.apiserver.resources import Object
 from dynamo_operator.apiserver.value_checks import same
 
@@ -74,8 +74,8 @@ def validate_new_pod(pod: Object) -> Errors:
 def validate_pod_template(template: Object, path: str) -> Errors:
     """Check a Pod template, its labels included."""
     labels = (template.get("metadata") or {}).get("labels") or {}
-    yield from validate_labels(labels, f"{path}.metadata.labels")
-    yield from validate_annotations(template, f"{path}.metadata.annotations")
+    yield from validate_labels(labels, f"{path}.labels")
+    yield from validate_annotations(template, f"{path}.annotations")
     spec = template.get("spec") or {}
     yield from validate_pod_spec(spec, f"{path}.spec")
     yield from validate_seccomp_agreement(template, f"{path}.spec")
@@ -298,15 +298,11 @@ def _resource_errors(resources: Mapping[str, Any], path: str) -> Errors:
     for side, amounts in (("limits", limits), ("requests", requests)):
         for name, value in amounts.items():
             where = f"{path}.{side}[{name}]"
-            if not is_quantity(str(value)):
-                yield invalid(where, value, "must be a quantity such as 500m or 1Gi")
-            elif parse_quantity(str(value)) < 0:
+            if parse_quantity(str(value)) < 0:
                 yield invalid(where, value, "must be greater than or equal to 0")
     for name, value in requests.items():
         limit = limits.get(name)
-        if limit is None or not (is_quantity(str(limit)) and is_quantity(str(value))):
-            continue
-        if parse_quantity(str(value)) > parse_quantity(str(limit)):
+        if limit is not None and parse_quantity(str(value)) > parse_quantity(str(limit)):
             detail = f"must be less than or equal to {name} limit of {limit}"
             yield invalid(f"{path}.requests", value, detail)
 

@@ -69,6 +69,7 @@ class KindRules:
         validate_status: of a change through the status subresource.
         parts: subresources that write a part of the spec which plain updates may not.
         warn: texts for Warning headers.
+        warn_new: more of them, about a new object.
         columns: columns after Name; () for Name and Age only.
         selectable: field selector to path of plain fields, beside metadata's.
     """
@@ -88,6 +89,7 @@ class KindRules:
     validate_status: ValidateChange = _accept_change
     parts: Mapping[str, Part] = field(default_factory=dict)
     warn: Callable[[Object], list[str]] = field(default=lambda obj: [])
+    warn_new: Callable[[Object], list[str]] = field(default=lambda obj: [])
     columns: Sequence[Column] = ()
     selectable: Mapping[str, str] = field(default_factory=lambda: _NO_SELECTABLE)
 
