@@ -193,8 +193,8 @@ async def operated(cluster: LocalCluster, **settings: Any) -> AsyncGenerator[str
     Yields:
         The user that the operator is.
     """
-    user = await grant_operator(cluster.client)
     made = OperatorSettings.model_validate({"operator_image": OPERATOR_IMAGE, **settings})
+    user = await grant_operator(cluster.client, image_pull_secrets=made.image_pull_secrets)
     async with (
         cluster.connect(user, field_manager="dynamo-operator") as client,
         build_manager(client, made).running(),

@@ -179,6 +179,12 @@ def completed_with(reason: str) -> Callable[[Any], bool]:
     return holds
 
 
+def message_of(run: DynamoGraphDeploymentRun) -> str:
+    """What the Run says of its end."""
+    condition = find_condition(run.status.conditions, "Completed")
+    return condition.message if condition is not None else ""
+
+
 def is_completed(obj: Any) -> bool:
     """Whether a Run or Request is over, however it ended."""
     condition = find_condition(obj.status.conditions, "Completed")

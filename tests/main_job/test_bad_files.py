@@ -109,10 +109,54 @@ def test_submit_sends_nothing_that_json_cannot_hold(
     assert len(told.splitlines()) == 1
 
 
+GOOD = """\
+apiVersion: nvidia.com/v1beta2
+kind: DynamoGraphDeploymentRequest
+metadata: {name: a}
+spec:
+  model: {name: m}
+  hardware: {gpu: {sku: h200_sxm, budget: 8}}
+  objective: {sla: {ttftMs: 100}}
+  aisimulate: {inputOverrides: {engine: {mode: aggregated}}}
+"""
+PLACES = ("name: m", "budget: 8", "ttftMs: 100", "mode: aggregated")
+FRAGMENTS = (
+    *(".nan", "-.inf", "1e400", "&a [*a]", "{a: &b {c: *b}}", "*nobody", "!!python/tuple [1]"),
+    *("{a: 1, a: 2}", "{a: 1, ? [b]: 2}", "? x", "[1, 2", "'open", "'\x00'", "\x07", "\ud800"),
+    *("[" * 600 + "]" * 600, "{a: " * 600 + "}" * 600),
+)
+
+
+@pytest.mark.parametrize("fragment", FRAGMENTS, ids=lambda text: ascii(text[:20]))
+@pytest.mark.parametrize("place", PLACES)
+def test_what_no_value_can_be_is_refused_wherever_it_stands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, fragment: str
+):
+    text = GOOD.replace(place, f"{place.partition(':')[0]}: {fragment}")
+
+    told = submit_fails(tmp_path, capsys, text)
+
+    assert str(tmp_path / "request.yaml") in told
+    assert len(told.splitlines()) == 1
+    assert "Traceback" not in told
+
+
+def test_of_a_good_file_only_the_missing_kubeconfig_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """So each refusal above is of its fragment."""
+    file = tmp_path / "request.yaml"
+    file.write_text(GOOD)
+    kubeconfig = tmp_path / "none"
+
+    assert main(["request", "submit", "-f", str(file), "--kubeconfig", str(kubeconfig)]) == 1
+    assert capsys.readouterr().err == f"dynamo-operator: kubeconfig {kubeconfig}: no such file\n"
+
+
 def submit_fails(directory: Path, capsys: pytest.CaptureFixture[str], text: str) -> str:
     """Submit a file that is wrong in itself; no server is asked."""
     file = directory / "request.yaml"
-    file.write_text(text)
+    file.write_bytes(text.encode("utf-8", "surrogatepass"))
     code = main(["request", "submit", "-f", str(file), "--kubeconfig", str(directory / "none")])
     told = capsys.readouterr()
     assert (code, told.out) == (2, "")

@@ -18,6 +18,7 @@ from tests.main_job.stage import (
     Stage,
     completed_with,
     container_processes,
+    message_of,
 )
 
 pytestmark = [pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
@@ -162,9 +163,3 @@ async def test_a_search_without_a_result_says_what_was_wrong_with_the_points(scr
     )
     assert request.status.best is None
     assert await scripted.candidates() == []
-
-
-def message_of(run: DynamoGraphDeploymentRun) -> str:
-    """What the Run says of its end."""
-    (condition,) = [c for c in run.status.conditions if c.type == "Completed"]
-    return condition.message

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentCandidate, DynamoGraphDeploymentRun
+from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentCandidate
 from dynamo_operator.runtime.builtin_kinds import Pod
 from dynamo_operator.testing.polling import eventually
 from tests.main_job.processes import ContainerProcesses, command_of, processes_of
@@ -20,6 +20,7 @@ from tests.main_job.stage import (
     Stage,
     completed_with,
     container_processes,
+    message_of,
 )
 
 pytestmark = [pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
@@ -127,9 +128,3 @@ async def everything_ends(stage: Stage, pod: Pod, reason: str) -> AsyncIterator[
         await stage.run_that(completed_with(reason))
         await eventually(stage.request, completed_with(reason))
     await eventually(processes.alive, lambda alive: not alive)
-
-
-def message_of(run: DynamoGraphDeploymentRun) -> str:
-    """What the Run says of its end."""
-    (condition,) = [c for c in run.status.conditions if c.type == "Completed"]
-    return condition.message

@@ -27,6 +27,7 @@ from tests.main_job.stage import (
     Stage,
     completed_with,
     container_processes,
+    message_of,
 )
 
 pytestmark = [pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
@@ -232,12 +233,6 @@ async def the_job(stage: Stage) -> Job:
 def is_complete(job: Job) -> bool:
     """Whether a Job has succeeded."""
     return any(c["type"] == "Complete" for c in job.status.get("conditions", ()))
-
-
-def message_of(run: DynamoGraphDeploymentRun) -> str:
-    """What the Run says of its end."""
-    (condition,) = [c for c in run.status.conditions if c.type == "Completed"]
-    return condition.message
 
 
 async def assert_everything_was_made_once(stage: Stage) -> None:

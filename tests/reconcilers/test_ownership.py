@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynamo_operator.api.labels import MANAGED_BY, MANAGED_BY_LABEL, RUN_UID_LABEL
-from dynamo_operator.api.names import input_config_map_name, job_name, publisher_name
+from dynamo_operator.api.names import publisher_name
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRun
 from dynamo_operator.runtime import is_controlled_by, owner_reference
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job, Role, RoleBinding, ServiceAccount
@@ -17,6 +16,16 @@ from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.testing.cluster import Cluster
 from informers.objects import ObjectKey
 from tests.reconcilers.conftest import Operator
+from tests.reconcilers.foreign import (
+    CHILDREN,
+    JOB_SPEC,
+    config_map,
+    earlier,
+    mallory,
+    role,
+    role_binding,
+    service_account,
+)
 from tests.reconcilers.search import (
     NAMESPACE,
     collect,
@@ -35,67 +44,6 @@ from tests.reconcilers.search import (
 pytestmark = pytest.mark.virtual_time
 
 Run = DynamoGraphDeploymentRun
-JOB_SPEC: dict[str, Any] = {
-    "template": {
-        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "registry.lab/c"}]}
-    }
-}
-MALLORY = {"kind": "ServiceAccount", "name": "mallory", "namespace": NAMESPACE}
-
-
-def labels_of(run: Run) -> dict[str, str]:
-    """The labels of a Run's children, which anybody can copy."""
-    return {RUN_UID_LABEL: run.uid, MANAGED_BY_LABEL: MANAGED_BY}
-
-
-def config_map(run: Run) -> ConfigMap:
-    """A ConfigMap in the place of the frozen one."""
-    name = input_config_map_name(run.key.name, run.uid)
-    data = {"input.yaml": "engine: {}\n", "execution.json": "{}"}
-    return ConfigMap.new(
-        name, namespace=NAMESPACE, labels=labels_of(run), data=data, immutable=True
-    )
-
-
-def service_account(run: Run) -> ServiceAccount:
-    """A ServiceAccount in the place of the publisher's."""
-    return ServiceAccount.new(publisher_name(run.uid), namespace=NAMESPACE, labels=labels_of(run))
-
-
-def role(run: Run) -> Role:
-    """A Role in the place of the publisher's, which grants more."""
-    rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
-    return Role.new(
-        publisher_name(run.uid), namespace=NAMESPACE, labels=labels_of(run), rules=rules
-    )
-
-
-def role_binding(run: Run) -> RoleBinding:
-    """A RoleBinding in the place of the publisher's, with a subject of its own."""
-    name = publisher_name(run.uid)
-    return RoleBinding.new(
-        name,
-        namespace=NAMESPACE,
-        labels=labels_of(run),
-        roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-        subjects=[MALLORY],
-    )
-
-
-def job(run: Run) -> Job:
-    """A Job in the place of the execution."""
-    return Job.new(
-        job_name(run.key.name, run.uid), namespace=NAMESPACE, labels=labels_of(run), spec=JOB_SPEC
-    )
-
-
-CHILDREN = [
-    pytest.param(config_map, id="ConfigMap"),
-    pytest.param(service_account, id="ServiceAccount"),
-    pytest.param(role, id="Role"),
-    pytest.param(role_binding, id="RoleBinding"),
-    pytest.param(job, id="Job"),
-]
 
 
 @pytest.mark.parametrize("owner", ["nobody", "somebody else"])
@@ -123,18 +71,17 @@ async def test_an_object_that_is_not_the_runs_is_named_and_left_alone(
     assert creations(cluster, "jobs") == (1 if isinstance(foreign, Job) else 0)
 
 
+@pytest.mark.parametrize("make", CHILDREN)
 async def test_a_stale_object_of_an_earlier_run_of_the_name_is_left_alone(
-    cluster: Cluster, operator: Operator
+    cluster: Cluster, operator: Operator, make: Callable[[Run], KubeModel]
 ):
     old = await plant_run(cluster.client)
-    stale_owner = old.model_copy(deep=True)
-    stale_owner.metadata.uid = "00000000-0000-4000-8000-00000000dead"
-    stale = await cluster.client.create(job(old), owner=stale_owner)
+    stale = await cluster.client.create(make(old), owner=earlier(old))
 
     async with operator():
         await run_that(cluster, completed_with("OwnershipConflict"))
 
-    found = await cluster.client.get(Job, stale.key)
+    found = await cluster.client.get(type(stale), stale.key)
     assert found.resource_version == stale.resource_version
 
 
@@ -200,7 +147,7 @@ DRIFTS: list[Any] = [
     ),
     pytest.param(Role, {"rules": None}, id="no-rules"),
     pytest.param(Role, {"metadata": {"labels": None}}, id="labels"),
-    pytest.param(RoleBinding, {"subjects": [MALLORY]}, id="subject"),
+    pytest.param(RoleBinding, {"subjects": [mallory(NAMESPACE)]}, id="subject"),
 ]
 
 
@@ -230,7 +177,7 @@ async def test_an_extra_rule_and_an_extra_subject_are_taken_away(
         rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
         await cluster.client.patch(Role, key, {"rules": [*wanted, rule]})
         subjects = (await cluster.client.get(RoleBinding, key)).subjects
-        await cluster.client.patch(RoleBinding, key, {"subjects": [*subjects, MALLORY]})
+        await cluster.client.patch(RoleBinding, key, {"subjects": [*subjects, mallory(NAMESPACE)]})
 
         await cluster.eventually(
             lambda: cluster.client.get(Role, key), lambda found: found.rules == wanted
