@@ -1,1 +1,1 @@
-"""A real cluster of one node on this machine: see hack/cluster."""
+"""A real cluster of one node on this machine, and images for it: see hack/cluster, hack/image."""

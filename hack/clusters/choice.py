@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -32,14 +31,14 @@ class Cluster(Protocol):
         """Remove it and everything of it."""
 
 
-def cluster(environ: Mapping[str, str]) -> Cluster:
+def cluster() -> Cluster:
     """Return the cluster that this machine can have: kind's where Docker is, else our own.
 
     Raises:
         ClusterError: it can have neither; says what would be needed.
     """
     if _docker_answers() and shutil.which("kind"):
-        return KindCluster(environ)
+        return KindCluster()
     lacking = [
         what
         for what, is_there in (
@@ -54,7 +53,7 @@ def cluster(environ: Mapping[str, str]) -> Cluster:
             f"a cluster needs Docker and kind, or Linux, root and Go; not here: Docker with kind,"
             f" {', '.join(lacking)}"
         )
-    return OwnCluster(environ)
+    return OwnCluster()
 
 
 def _docker_answers() -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from hack.clusters import places
@@ -10,14 +9,10 @@ from hack.clusters.programs import output
 
 
 class KindCluster:
-    """Needs a Docker daemon, and kind on PATH.
+    """Needs a Docker daemon, and kind on PATH."""
 
-    Args:
-        environ: the environment of this process.
-    """
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._state = places.state(environ)
+    def __init__(self) -> None:
+        self._state = places.state()
 
     @property
     def kubeconfig(self) -> Path:

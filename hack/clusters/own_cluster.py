@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from hack.clusters.control_groups import ControlGroups
 from hack.clusters.errors import ClusterError
 from hack.clusters.node_configuration import SANDBOX_IMAGE
 from hack.clusters.programs import need, output
+from hack.go_programs import ROOT, cache_directory
 
 _READY_SECONDS = 300.0
 _GONE_SECONDS = 10.0
@@ -34,15 +35,10 @@ _NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child",
 
 
 class OwnCluster:
-    """Needs root, Linux and, to build its programs once, Go.
+    """Needs root, Linux and, to build its programs once, Go."""
 
-    Args:
-        environ: the environment of this process.
-    """
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self._state = places.state(environ)
+    def __init__(self) -> None:
+        self._state = places.state()
         self._groups = ControlGroups(places.NAME)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -108,7 +104,7 @@ class OwnCluster:
             entering = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self._groups.create())]
             process = self._process = subprocess.Popen(
                 [*entering, *_NAMESPACES, *_FIRST_PROCESS, *program],
-                cwd=places.ROOT,
+                cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
@@ -129,8 +125,9 @@ class OwnCluster:
         context = self._state / "pause"
         context.mkdir()
         shutil.copy2(programs / "pause", context)
-        buildah = Buildah(places.cache(self._environ) / "images" / "store")
-        buildah.build(context, _PAUSE, self._state / "pause.tar", name=SANDBOX_IMAGE)
+        buildah = Buildah(cache_directory("images") / "store")
+        buildah.make(context, _PAUSE, name=SANDBOX_IMAGE)
+        buildah.save(SANDBOX_IMAGE, self._state / "pause.tar")
 
     def _inside(self) -> int:
         """Return a process in the cluster's namespaces."""
@@ -162,9 +159,8 @@ class OwnCluster:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Keep another `up` or `down` waiting."""
-        cache = places.cache(self._environ)
-        cache.mkdir(parents=True, exist_ok=True)
-        with (cache / ".cluster.lock").open("w", encoding="ascii") as file:
+        self._state.parent.mkdir(parents=True, exist_ok=True)
+        with self._state.with_name(".cluster.lock").open("w", encoding="ascii") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from hack.clusters.errors import ClusterError
-from hack.clusters.places import ROOT
+from hack.go_programs import ROOT
 
 _PACKAGES: Final = {
     "/usr/include/seccomp.h": "libseccomp-dev",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from hack.clusters.choice import cluster as cluster_of_this_machine
@@ -14,7 +12,7 @@ from hack.clusters.errors import ClusterError
 def machine_cluster():
     """The cluster that this machine can have, down at first and in the end."""
     try:
-        cluster = cluster_of_this_machine(os.environ)
+        cluster = cluster_of_this_machine()
     except ClusterError as error:
         pytest.skip(str(error))
     cluster.down()

@@ -16,6 +16,7 @@ from hack.clusters import places
 from hack.clusters.control_groups import MOUNT, ControlGroups
 from hack.clusters.node_configuration import SANDBOX_IMAGE
 from hack.clusters.own_cluster import OwnCluster
+from hack.go_programs import ROOT
 from informers.objects import ObjectKey, ResourceType
 
 NAMESPACES = ResourceType("", "v1", "Namespace", "namespaces", namespaced=False)
@@ -65,7 +66,7 @@ def traces():
 
 
 def hack_cluster(command):
-    return subprocess.Popen([sys.executable, places.ROOT / "hack/cluster", command])
+    return subprocess.Popen([sys.executable, ROOT / "hack/cluster", command])
 
 
 def test_down_takes_away_what_up_made(own_cluster):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from hack.clusters import choice, places
+from hack.clusters import base_image, choice, places
 from hack.clusters.control_groups import ControlGroups
 from hack.clusters.errors import ClusterError
+from hack.clusters.images import make_image
 from hack.clusters.kind_cluster import KindCluster
 from hack.clusters.own_cluster import OwnCluster
 from hack.clusters.programs import need
+from hack.go_programs import ROOT
 
 KIND = """#!/bin/sh
 echo "$*" >> "{log}"
@@ -41,8 +44,9 @@ def machine(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def kind(machine, tmp_path):
+def kind(machine, tmp_path, monkeypatch):
     """A machine with Docker, and a kind that writes down what it was told."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "clusters").touch()
     program(machine, "docker", "#!/bin/sh\nexit 0\n")
     program(machine, "kind", KIND.format(log=tmp_path / "kind.log", clusters=tmp_path / "clusters"))
@@ -53,7 +57,7 @@ def test_a_machine_that_can_have_no_cluster_is_told_what_it_lacks(machine, monke
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
     with pytest.raises(ClusterError) as raised:
-        choice.cluster({"HOME": "/home/user"})
+        choice.cluster()
 
     assert str(raised.value) == (
         "a cluster needs Docker and kind, or Linux, root and Go; not here: Docker with kind,"
@@ -67,11 +71,11 @@ def test_a_docker_client_without_a_daemon_does_not_count(machine, monkeypatch):
     program(machine, "kind", "#!/bin/sh\nexit 0\n")
     program(machine, "go", "#!/bin/sh\nexit 0\n")
 
-    assert isinstance(choice.cluster({}), OwnCluster)
+    assert isinstance(choice.cluster(), OwnCluster)
 
 
 def test_kind_makes_the_cluster_where_docker_is(kind):
-    cluster = choice.cluster({"XDG_CACHE_HOME": str(kind)})
+    cluster = choice.cluster()
     kubeconfig = kind / "dynamo-operator" / "cluster" / "kubeconfig"
     cluster.up()
     cluster.load(Path("image.tar"))
@@ -90,7 +94,7 @@ def test_kind_makes_the_cluster_where_docker_is(kind):
 def test_kind_is_not_asked_for_a_second_cluster(kind):
     (kind / "clusters").write_text(f"other\n{places.NAME}\n")
 
-    KindCluster({"XDG_CACHE_HOME": str(kind)}).up()
+    KindCluster().up()
 
     assert [line.split()[0] for line in (kind / "kind.log").read_text().splitlines()] == [
         "get",
@@ -123,3 +127,24 @@ def test_groups_can_be_removed_twice(tmp_path):
 
     assert not groups.exists
     groups.remove()
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "Dockerfile.planner"])
+def test_images_are_built_on_the_same_pinned_base_that_can_be_chosen(name):
+    lines = (ROOT / name).read_text().splitlines()
+
+    assert f"ARG BASE_IMAGE={base_image.default_base()}" in lines
+    assert re.fullmatch(
+        r"docker\.io/library/python:3\.\d+\.\d+-slim-\w+", base_image.default_base()
+    )
+    assert {line for line in lines if line.startswith("FROM ")} <= {
+        "FROM ${BASE_IMAGE} AS build",
+        "FROM ${BASE_IMAGE}",
+    }
+
+
+def test_building_an_image_without_root_says_what_it_needs(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    with pytest.raises(ClusterError, match=r"^building an image needs Linux and root$"):
+        make_image("operator")
