@@ -35,7 +35,8 @@ COMMANDS = {
     "request": "work with DynamoGraphDeploymentRequests",
     "run": "follow and end searches",
     "candidate": "compare and deploy what a search has found",
-    "crds": "install our CustomResourceDefinitions",
+    "crds": "install and remove our CustomResourceDefinitions",
+    "doctor": "find what is wrong with an installation, and how to mend it",
     "simulate": "run an operator again and again under faults, on virtual time",
 }
 

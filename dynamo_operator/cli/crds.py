@@ -1,4 +1,4 @@
-"""`dynamo-operator crds apply`: put our CustomResourceDefinitions into a cluster."""
+"""`dynamo-operator crds`: put our CustomResourceDefinitions into a cluster, and take them out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of `crds`."""
     subcommands = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
     apply_parser = subcommands.add_parser(
-        "apply", help="create or update them", description=__doc__
+        "apply",
+        help="create or update them",
+        description="Create or update our CustomResourceDefinitions, and wait for their kinds.",
     )
     apply_parser.add_argument(
         "--take-over",
@@ -32,6 +34,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_connection_flags(apply_parser, namespaced=False)
     apply_parser.set_defaults(run=run_apply)
 
+    delete_parser = subcommands.add_parser(
+        "delete",
+        help="delete them",
+        description="Delete our CustomResourceDefinitions; nothing is deleted while an object of"
+        " one of them exists, and never what serves versions of others.",
+    )
+    delete_parser.add_argument(
+        "--with-objects",
+        action="store_true",
+        help="delete all Requests, Runs, Candidates and DynamoPoolRelays with them",
+    )
+    add_connection_flags(delete_parser, namespaced=False)
+    delete_parser.set_defaults(run=run_delete)
+
 
 async def run_apply(arguments: argparse.Namespace) -> int:
     """Apply all CRDs and wait until they are served."""
@@ -39,6 +55,49 @@ async def run_apply(arguments: argparse.Namespace) -> int:
         for name, verb in (await apply_crds(client, take_over=arguments.take_over)).items():
             print(f"customresourcedefinition.apiextensions.k8s.io/{name} {verb}")
     return 0
+
+
+async def run_delete(arguments: argparse.Namespace) -> int:
+    """Delete our CRDs, all or none."""
+    async with connect(arguments) as client:
+        verbs = await delete_crds(client, with_objects=arguments.with_objects)
+    for name, verb in verbs.items():
+        print(f"customresourcedefinition.apiextensions.k8s.io/{name} {verb}")
+    if not verbs:
+        print("none of our CRDs is there")
+    return 0
+
+
+async def delete_crds(client: Client, *, with_objects: bool = False) -> dict[str, str]:
+    """Delete our CRDs and wait until they are gone; those of others are left as they are.
+
+    Args:
+        client: an administrator's.
+        with_objects: whether their objects may go with them.
+
+    Returns:
+        What became of each that is there: "deleted", or "left as it is".
+
+    Raises:
+        CliError: one of them has objects, and nothing was deleted; or one is not gone in time.
+    """
+    verbs: dict[str, str] = {}
+    doomed: list[CustomResourceDefinition] = []
+    for each in custom_resource_definitions():
+        definition = CustomResourceDefinition.model_validate(each)
+        found = await client.find(CustomResourceDefinition, definition.key)
+        if found is None:
+            continue
+        if versions(found) != versions(definition):
+            verbs[found.key.name] = "left as it is: it has versions of others"
+            continue
+        if not with_objects:
+            await _refuse_used(client, found, way_out="do it with --with-objects")
+        doomed.append(found)
+    for found in doomed:
+        await _delete(client, found)
+        verbs[found.key.name] = "deleted"
+    return verbs
 
 
 async def apply_crds(client: Client, *, take_over: bool = False) -> dict[str, str]:
@@ -65,10 +124,11 @@ async def apply_crds(client: Client, *, take_over: bool = False) -> dict[str, st
     replaced = []
     for definition in definitions:
         found = present[definition.key.name]
-        if found is None or _versions(definition) <= _served(found):
+        if found is None or versions(definition) <= served_versions(found):
             continue
         if not take_over:
-            raise CliError(_foreign(definition, found))
+            problem, ways_out = foreign_definition(definition, found)
+            raise CliError(f"{problem}; it is left as it is: {ways_out}")
         await _refuse_used(client, found)
         replaced.append(found)
     for found in replaced:
@@ -76,7 +136,7 @@ async def apply_crds(client: Client, *, take_over: bool = False) -> dict[str, st
     verbs = {}
     for definition in definitions:
         found = present[definition.key.name]
-        if found is not None and found not in replaced and _versions(definition) < _versions(found):
+        if found is not None and found not in replaced and versions(definition) < versions(found):
             verbs[definition.key.name] = "left as it is: it serves our version beside others"
             continue
         await client.apply(definition, force=True)
@@ -86,26 +146,35 @@ async def apply_crds(client: Client, *, take_over: bool = False) -> dict[str, st
     return verbs
 
 
-def _versions(definition: CustomResourceDefinition) -> set[str]:
+def versions(definition: CustomResourceDefinition) -> set[str]:
+    """Return the versions that a CRD has."""
     return {version["name"] for version in definition.spec["versions"]}
 
 
-def _served(definition: CustomResourceDefinition) -> set[str]:
+def served_versions(definition: CustomResourceDefinition) -> set[str]:
+    """Return the versions that a CRD serves."""
     return {version["name"] for version in definition.spec["versions"] if version.get("served")}
 
 
-def _foreign(definition: CustomResourceDefinition, found: CustomResourceDefinition) -> str:
-    ours, theirs = (", ".join(sorted(names)) for names in (_versions(definition), _served(found)))
+def foreign_definition(
+    definition: CustomResourceDefinition, found: CustomResourceDefinition
+) -> tuple[str, str]:
+    """Say why a CRD of our name cannot be used, and the ways out."""
+    ours = ", ".join(sorted(versions(definition)))
+    theirs = ", ".join(sorted(served_versions(found))) or "nothing"
     return (
-        f"CRD {found.key.name} serves {theirs or 'nothing'}, not {ours}; it is left as it is:"
-        " search in a cluster without that CRD and deploy the Candidates into this one, or replace"
-        " it with --take-over when no object of it exists"
+        f"CRD {found.key.name} serves {theirs}, not {ours}",
+        "install with dgdrV1Beta2.enabled=false for DynamoPoolRelays only, or search in a cluster"
+        " without that CRD and deploy the Candidates into this one, or replace"
+        " it with --take-over when no object of it exists",
     )
 
 
-async def _refuse_used(client: Client, found: CustomResourceDefinition) -> None:
+async def _refuse_used(
+    client: Client, found: CustomResourceDefinition, *, way_out: str = "do without --take-over"
+) -> None:
     """Refuse to delete a CRD whose objects would go with it."""
-    version = min(_served(found), default="")  # an object is there in every version
+    version = min(served_versions(found), default="")  # an object is there in every version
     if not version:
         raise CliError(f"CRD {found.key.name} serves no version: its objects cannot be seen")
     names, is_namespaced = found.spec["names"], found.spec["scope"] == "Namespaced"
@@ -117,7 +186,7 @@ async def _refuse_used(client: Client, found: CustomResourceDefinition) -> None:
         where = f"{metadata['namespace']}/" if is_namespaced else ""
         raise CliError(
             f"CRD {found.key.name} has objects, e.g. {where}{metadata['name']}, which would be"
-            " lost: delete them first, or do without --take-over"
+            f" lost: delete them first, or {way_out}"
         )
 
 
