@@ -21,7 +21,7 @@ from dynamo_operator.generate.network_policies import (
     run_selector,
 )
 from dynamo_operator.generate.policy import publisher_policy, publisher_policy_binding
-from dynamo_operator.generate.rbac import role_rules
+from dynamo_operator.generate.rbac import namespaced, role_rules
 from dynamo_operator.generate.webhooks import webhook_configurations
 from dynamo_operator.hardware.discovery import PERMISSIONS as DISCOVERY_PERMISSIONS
 from dynamo_operator.runtime.leader_election import lease_permissions
@@ -74,9 +74,9 @@ def _declared() -> dict[str, Iterable[Permission]]:
     searches, relays = permissions(), permissions(dgdr_v1_beta2=False)
     return {
         "manager": searches,
-        "manager_namespaced": _namespaced(searches),
+        "manager_namespaced": namespaced(searches),
         "manager_of_relays": relays,
-        "manager_of_relays_namespaced": _namespaced(relays),
+        "manager_of_relays_namespaced": namespaced(relays),
         "gpu_discovery": DISCOVERY_PERMISSIONS,
         "leader_election": lease_permissions(_call("leaseName")),
         "metrics": metrics_permissions(),
@@ -85,10 +85,6 @@ def _declared() -> dict[str, Iterable[Permission]]:
             mutating=configuration, validating=configuration
         ),
     }
-
-
-def _namespaced(declared: Iterable[Permission]) -> list[Permission]:
-    return [permission for permission in declared if not permission.cluster_wide]
 
 
 def _webhooks() -> dict[str, Any]:

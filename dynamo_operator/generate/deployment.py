@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from dynamo_operator.generate.layout import IMAGE, MANAGER, NAME, NAMESPACE, SELECTOR, labels
@@ -11,6 +12,7 @@ from dynamo_operator.settings import WebhookMode, WebhookSettings
 HEALTH_PORT: Final = 8081
 WEBHOOK_PORT: Final = WebhookSettings().port
 METRICS_PORT: Final = 8443
+METRICS_PORT_NAME: Final = "metrics"
 USER_ID: Final = 65532
 CONTAINER: Final = "manager"
 OPERATOR_IMAGE_VARIABLE: Final = "DYNAMO_OPERATOR_OPERATOR_IMAGE"
@@ -60,6 +62,37 @@ def deployment() -> dict[str, Any]:
     }
 
 
+def deployment_patch(
+    container: Mapping[str, Any] | None = None,
+    *,
+    pod: Mapping[str, Any] | None = None,
+    replicas: int | None = None,
+) -> dict[str, Any]:
+    """Return a kustomize patch of the Deployment.
+
+    Args:
+        container: fields of the operator's container.
+        pod: fields of its Pod.
+        replicas: how many there are.
+    """
+    spec: dict[str, Any] = {} if replicas is None else {"replicas": replicas}
+    if container or pod:
+        containers = [{"name": CONTAINER, **(container or {})}]
+        spec["template"] = {"spec": {"containers": containers, **(pod or {})}}
+    metadata = {"name": MANAGER, "namespace": NAMESPACE}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
+def disruption_budget() -> dict[str, Any]:
+    """Return the PodDisruptionBudget of several replicas: one stays."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": MANAGER, "namespace": NAMESPACE, "labels": labels(CONTAINER)},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": dict(SELECTOR)}},
+    }
+
+
 def image_replacement() -> dict[str, Any]:
     """Return the kustomize replacement that tells the operator its own image."""
     container = f"spec.template.spec.containers.[name={CONTAINER}]"
@@ -102,8 +135,8 @@ def _pod_spec() -> dict[str, Any]:
                 "livenessProbe": _probe("/healthz", period=20, failures=3),
                 "readinessProbe": _probe("/readyz", period=10, failures=3),
                 "resources": {
-                    "requests": {"cpu": "100m", "memory": "128Mi"},
-                    "limits": {"cpu": "1", "memory": "512Mi"},
+                    "requests": {"cpu": "100m", "memory": "128Mi", "ephemeral-storage": "16Mi"},
+                    "limits": {"cpu": "1", "memory": "512Mi", "ephemeral-storage": "128Mi"},
                 },
                 "securityContext": {
                     "allowPrivilegeEscalation": False,
@@ -114,7 +147,15 @@ def _pod_spec() -> dict[str, Any]:
             }
         ],
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}],
+        "affinity": _apart(),
     }
+
+
+def _apart() -> dict[str, Any]:
+    """Return what puts replicas on different nodes, where there are any."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": SELECTOR}}
+    preferred = [{"weight": 100, "podAffinityTerm": term}]
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
 
 
 def _probe(path: str, *, period: int, failures: int) -> dict[str, Any]:

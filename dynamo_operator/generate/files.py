@@ -9,18 +9,13 @@ from typing import Any, Final
 from dynamo_operator.aisimulate.document import dump_yaml
 from dynamo_operator.generate.api_docs import api_reference
 from dynamo_operator.generate.chart import CHART, chart_files
+from dynamo_operator.generate.components import components
 from dynamo_operator.generate.configuration_docs import configuration_reference
 from dynamo_operator.generate.crds import crd_file, custom_resource_definitions
 from dynamo_operator.generate.deployment import deployment, namespace
+from dynamo_operator.generate.kustomizations import BASE, base, kustomization
 from dynamo_operator.generate.layout import MANAGER
-from dynamo_operator.generate.overlays import (
-    BASE,
-    CERT_MANAGER,
-    WITHOUT_WEBHOOKS,
-    base,
-    kustomization,
-    overlays,
-)
+from dynamo_operator.generate.overlays import overlays
 from dynamo_operator.generate.policy import publisher_policy, publisher_policy_binding
 from dynamo_operator.generate.rbac import (
     gpu_discovery_role,
@@ -36,13 +31,8 @@ from dynamo_operator.generate.webhooks import webhook_configurations, webhook_se
 from dynamo_operator.hardware.discovery import GPU_DISCOVERY_ROLE
 
 _HEADER: Final = "# Made by hack/generate; do not edit.\n"
-_OVERLAYS: Final = "manifests/overlays"
-_OWNED: Final = (
-    *(f"manifests/{folder}" for folder in BASE),
-    *(f"{_OVERLAYS}/{folder}" for folder in (WITHOUT_WEBHOOKS, CERT_MANAGER)),
-    *(f"{CHART}/files/{folder}" for folder in ("crds", "rules", "webhooks")),
-)
-"""Folders in which nothing else may be."""
+_MIXED: Final = ("manifests", CHART)
+"""Folders in which there are other files, too."""
 
 
 def generated_files() -> dict[str, str]:
@@ -56,7 +46,8 @@ def generated_files() -> dict[str, str]:
         names = sorted(Path(path).name for path in files if path.startswith(f"manifests/{folder}/"))
         files[f"manifests/{folder}/kustomization.yaml"] = _yaml(kustomization(names))
     files["manifests/kustomization.yaml"] = _yaml(base())
-    files |= {f"{_OVERLAYS}/{path}": _yaml(content) for path, content in overlays().items()}
+    files |= {f"manifests/{path}": _yaml(content) for path, content in overlays().items()}
+    files |= {f"manifests/{path}": _yaml(content) for path, content in components().items()}
     files |= {f"{CHART}/{path}": _text(path, content) for path, content in chart_files().items()}
     files["docs/api.md"] = api_reference()
     files["docs/configuration.md"] = configuration_reference()
@@ -103,13 +94,15 @@ def stale_files(root: Path) -> list[str]:
     files = generated_files()
     lines = []
     for path, text in sorted(files.items()):
-        present = root / path
-        if not present.is_file():
+        target = root / path
+        if not target.is_file():
             lines.append(f"{path} is missing")
-        elif present.read_text(encoding="utf-8") != text:
+        elif target.read_text(encoding="utf-8") != text:
             lines.append(f"{path} differs from what the code says")
-    present_files = (found for folder in _OWNED for found in sorted((root / folder).glob("*")))
-    strangers = {found.relative_to(root).as_posix() for found in present_files} - files.keys()
+    folders = {Path(path).parent for path in files if path.startswith("manifests/")}
+    owned = [root / folder for folder in folders if folder.as_posix() not in _MIXED]
+    present = [found for folder in owned for found in folder.glob("*") if found.is_file()]
+    strangers = {found.relative_to(root).as_posix() for found in present} - files.keys()
     return [*lines, *(f"{path} is not generated: remove it" for path in sorted(strangers))]
 
 

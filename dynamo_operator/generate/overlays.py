@@ -1,4 +1,4 @@
-"""The kustomize folders: the base with everything, and ways to do without parts of it."""
+"""The kustomize overlays: the base without parts of it, or otherwise."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from dynamo_operator.generate.deployment import (
-    CONTAINER,
     WEBHOOKS_VARIABLE,
+    deployment_patch,
+    disruption_budget,
     image_replacement,
 )
-from dynamo_operator.generate.layout import MANAGER, NAMESPACE, labels
+from dynamo_operator.generate.kustomizations import BASE, folder, kustomization
+from dynamo_operator.generate.layout import NAMESPACE, labels
+from dynamo_operator.generate.rbac import namespaced_manager_role, namespaced_manager_role_binding
 from dynamo_operator.settings import (
     WEBHOOK_CONFIGURATION,
     WEBHOOK_SECRET,
@@ -18,42 +21,20 @@ from dynamo_operator.settings import (
     WebhookMode,
 )
 
-BASE: Final = ("crd", "rbac", "policy", "webhook", "webhook_certificate", "manager")
-"""Folders that the base is made of; an overlay names its own, since it lies inside the base's."""
-
-WITHOUT_WEBHOOKS: Final = "without_webhooks"
-CERT_MANAGER: Final = "cert_manager"
-
 _CERTIFICATE_DIRECTORY: Final = "/var/run/dynamo-operator/webhook-certificate"
 _VOLUME: Final = "webhook-certificate"
 _ISSUER: Final = "dynamo-operator-self-signed"
-
-
-def kustomization(resources: Sequence[str], **more: Any) -> dict[str, Any]:
-    """Return a kustomization of these files or folders."""
-    return {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": list(resources),
-        **more,
-    }
-
-
-def base() -> dict[str, Any]:
-    """Return the kustomization of everything."""
-    return kustomization(BASE, replacements=[image_replacement()])
+_CLUSTER_SCOPED: Final = "ClusterRole|ClusterRoleBinding|Namespace"
 
 
 def overlays() -> dict[str, dict[str, Any]]:
-    """Return the files of the overlays, by path below `manifests/overlays`."""
+    """Return the files of the overlays, by path below `manifests`."""
     return {
-        **_folder(WITHOUT_WEBHOOKS, _without_webhooks()),
-        **_folder(CERT_MANAGER, _cert_manager()),
+        **folder("overlays/without_webhooks", _without_webhooks()),
+        **folder("overlays/cert_manager", _cert_manager()),
+        **folder("overlays/high_availability", _high_availability()),
+        **folder("overlays/namespaced", _namespaced()),
     }
-
-
-def _folder(name: str, files: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {f"{name}/{file}": content for file, content in files.items()}
 
 
 def _without_webhooks() -> dict[str, dict[str, Any]]:
@@ -62,7 +43,7 @@ def _without_webhooks() -> dict[str, dict[str, Any]]:
         "kustomization.yaml": _overlay(
             without=("webhook", "webhook_certificate"), patches=["deployment_patch.yaml"]
         ),
-        "deployment_patch.yaml": _deployment({"env": [_mode(WebhookMode.OFF)]}, {}),
+        "deployment_patch.yaml": deployment_patch({"env": [_mode(WebhookMode.OFF)]}),
     }
 
 
@@ -83,9 +64,42 @@ def _cert_manager() -> dict[str, dict[str, Any]]:
         ),
         "issuer.yaml": _issuer(),
         "certificate.yaml": _certificate(),
-        "deployment_patch.yaml": _deployment(container, {"volumes": [volume]}),
+        "deployment_patch.yaml": deployment_patch(container, pod={"volumes": [volume]}),
         "mutating_patch.yaml": _injected("MutatingWebhookConfiguration"),
         "validating_patch.yaml": _injected("ValidatingWebhookConfiguration"),
+    }
+
+
+def _high_availability() -> dict[str, dict[str, Any]]:
+    """Two replicas: one works, both answer webhooks, and a drain leaves one of them."""
+    return {
+        "kustomization.yaml": _overlay(
+            own=("disruption_budget.yaml",), patches=["deployment_patch.yaml"]
+        ),
+        "disruption_budget.yaml": disruption_budget(),
+        "deployment_patch.yaml": deployment_patch(replicas=2),
+    }
+
+
+def _namespaced() -> dict[str, dict[str, Any]]:
+    """The operator works in its own namespace, by a Role: nothing of it is cluster-scoped.
+
+    The CRDs and the policy are left to an administrator of the cluster.
+    """
+    own = {"fieldRef": {"fieldPath": "metadata.namespace"}}
+    watched = {"name": "DYNAMO_OPERATOR_WATCH_NAMESPACES", "valueFrom": own}
+    overlay = _overlay(
+        without=("crd", "policy", "webhook", "webhook_certificate"),
+        own=("manager_role.yaml", "manager_role_binding.yaml"),
+        patches=["deployment_patch.yaml"],
+    )
+    removed = "$patch: delete\nkind: any\nmetadata:\n  name: any\n"
+    overlay["patches"].append({"target": {"kind": _CLUSTER_SCOPED}, "patch": removed})
+    return {
+        "kustomization.yaml": overlay,
+        "manager_role.yaml": namespaced_manager_role(),
+        "manager_role_binding.yaml": namespaced_manager_role_binding(),
+        "deployment_patch.yaml": deployment_patch({"env": [_mode(WebhookMode.OFF), watched]}),
     }
 
 
@@ -114,9 +128,9 @@ def _certificate() -> dict[str, Any]:
 
 
 def _overlay(
-    *, without: Sequence[str], patches: Sequence[str], own: Sequence[str] = ()
+    *, patches: Sequence[str], without: Sequence[str] = (), own: Sequence[str] = ()
 ) -> dict[str, Any]:
-    folders = [f"../../{folder}" for folder in BASE if folder not in without]
+    folders = [f"../../{name}" for name in BASE if name not in without]
     return kustomization(
         [*folders, *own],
         replacements=[image_replacement()],
@@ -136,12 +150,3 @@ def _injected(kind: str) -> dict[str, Any]:
 
 def _mode(mode: WebhookMode) -> dict[str, str]:
     return {"name": WEBHOOKS_VARIABLE, "value": str(mode)}
-
-
-def _deployment(container: dict[str, Any], pod: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": MANAGER, "namespace": NAMESPACE},
-        "spec": {"template": {"spec": {"containers": [{"name": CONTAINER, **container}], **pod}}},
-    }

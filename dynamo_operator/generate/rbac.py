@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from dynamo_operator.app import (
     leader_election_permissions,
+    metrics_permissions,
     permissions,
     webhook_configuration_permissions,
     webhook_secret_permissions,
@@ -15,6 +16,7 @@ from dynamo_operator.app import (
 from dynamo_operator.generate.layout import (
     LEADER_ELECTION,
     MANAGER,
+    METRICS,
     NAME,
     NAMESPACE,
     WEBHOOK_CERTIFICATE,
@@ -66,6 +68,36 @@ def manager_role(*, image_pull_secrets: Sequence[str] = ()) -> dict[str, Any]:
         image_pull_secrets: as in the operator's settings; the shipped role is for none.
     """
     return _cluster_role(MANAGER, permissions(image_pull_secrets=image_pull_secrets))
+
+
+def namespaced_manager_role() -> dict[str, Any]:
+    """Return the role of an operator that works in its own namespace only."""
+    return _own_role(MANAGER, namespaced(permissions()))
+
+
+def namespaced_manager_role_binding() -> dict[str, Any]:
+    """Return the binding of that role to the operator's ServiceAccount."""
+    return _own_role_binding(MANAGER)
+
+
+def namespaced(declared: Iterable[Permission]) -> list[Permission]:
+    """Return what of it a Role can grant, and an operator of a few namespaces needs."""
+    return [permission for permission in declared if not permission.cluster_wide]
+
+
+def metrics_role() -> dict[str, Any]:
+    """Return the role by which the operator asks who may see its metrics."""
+    return _cluster_role(METRICS, metrics_permissions())
+
+
+def metrics_reader_role() -> dict[str, Any]:
+    """Return the role of those who may see them; nobody is bound to it."""
+    return {
+        "apiVersion": f"{_RBAC_GROUP}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": f"{METRICS}-reader", "labels": labels("rbac")},
+        "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+    }
 
 
 def gpu_discovery_role() -> dict[str, Any]:

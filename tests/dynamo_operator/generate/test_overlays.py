@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,8 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+
+from tests.reconcilers.run.test_job import rendered
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 KUBECTL = Path(sys.executable).parent / "kubectl"
@@ -18,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def built(folder: str) -> dict[tuple[str, str], dict[str, Any]]:
+def built(folder: str | Path) -> dict[tuple[str, str], dict[str, Any]]:
     """The objects of a kustomization, by kind and name."""
     text = subprocess.run(
         [KUBECTL, "kustomize", MANIFESTS / folder], check=True, capture_output=True, text=True
@@ -92,3 +96,99 @@ def test_with_cert_manager_the_operator_serves_its_files_and_may_touch_no_secret
         assert annotations == {"cert-manager.io/inject-ca-from": source}
     rules = [rule for obj in objects.values() for rule in obj.get("rules") or ()]
     assert "secrets" not in {resource for rule in rules for resource in rule["resources"]}
+
+
+def with_components(tmp_path: Path, *names: str, base: str = ".") -> dict[tuple[str, str], Any]:
+    """The base or an overlay, with components added as users add them."""
+    up = os.path.relpath(MANIFESTS.resolve(), tmp_path.resolve())
+    own = {
+        "resources": [f"{up}/{base}"],
+        "components": [f"{up}/components/{name}" for name in names],
+    }
+    (tmp_path / "kustomization.yaml").write_text(json.dumps(own), encoding="utf-8")
+    return built(tmp_path)
+
+
+def test_highly_available_there_are_two_of_which_a_drain_leaves_one():
+    objects = built("overlays/high_availability")
+    deployment = objects["Deployment", "dynamo-operator-manager"]["spec"]
+    budget = objects["PodDisruptionBudget", "dynamo-operator-manager"]["spec"]
+    pod = deployment["template"]
+    affinity = pod["spec"]["affinity"]["podAntiAffinity"]
+    (term,) = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+
+    assert deployment["replicas"] == 2
+    assert budget["minAvailable"] == 1
+    for selector in (budget["selector"], term["podAffinityTerm"]["labelSelector"]):
+        assert selector["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert objects.keys() - built(".").keys() == {
+        ("PodDisruptionBudget", "dynamo-operator-manager")
+    }
+
+
+def test_namespaced_nothing_is_cluster_scoped_and_its_namespace_is_the_one_watched(tmp_path):
+    objects = built("overlays/namespaced")
+    (container,) = objects["Deployment", "dynamo-operator-manager"]["spec"]["template"]["spec"][
+        "containers"
+    ]
+    variables = {variable["name"]: variable for variable in container["env"]}
+    rules = [rule for obj in objects.values() for rule in obj.get("rules") or ()]
+
+    assert {kind for kind, _ in objects} == {"Deployment", "Role", "RoleBinding", "ServiceAccount"}
+    assert variables["DYNAMO_OPERATOR_WEBHOOKS"]["value"] == "off"
+    watched = variables["DYNAMO_OPERATOR_WATCH_NAMESPACES"]["valueFrom"]
+    assert watched == {"fieldRef": {"fieldPath": "metadata.namespace"}}
+    granted = {resource for rule in rules for resource in rule["resources"]}
+    assert not granted & {"nodes", "customresourcedefinitions", "tokenreviews"}
+    up = os.path.relpath(MANIFESTS.resolve(), tmp_path.resolve())
+    own = {"namespace": "team-a", "resources": [f"{up}/overlays/namespaced"]}
+    (tmp_path / "kustomization.yaml").write_text(json.dumps(own), encoding="utf-8")
+    moved = built(tmp_path)
+    assert {obj["metadata"]["namespace"] for obj in moved.values()} == {"team-a"}
+    subjects = [it for obj in moved.values() for it in obj.get("subjects") or ()]
+    assert {subject["namespace"] for subject in subjects} == {"team-a"}
+
+
+def test_metrics_are_served_and_found(tmp_path):
+    objects = with_components(tmp_path, "metrics")
+    pod = objects["Deployment", "dynamo-operator-manager"]["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    service = objects["Service", "dynamo-operator-metrics"]
+    monitor = objects["ServiceMonitor", "dynamo-operator-metrics"]["spec"]
+
+    assert environment(objects)["DYNAMO_OPERATOR_SERVER__METRICS__PORT"] == str(ports["metrics"])
+    assert set(ports) == {"health", "webhook", "metrics"}
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    selected = monitor["selector"]["matchLabels"].items()
+    assert selected <= service["metadata"]["labels"].items()
+    webhooks = objects["Service", "dynamo-operator-webhook"]["metadata"]["labels"]
+    assert not selected <= webhooks.items()
+    assert ("ClusterRoleBinding", "dynamo-operator-metrics") in objects
+    assert ("ClusterRoleBinding", "dynamo-operator-metrics-reader") not in objects
+
+
+@pytest.mark.parametrize("base", [".", "overlays/cert_manager", "overlays/high_availability"])
+def test_network_policies_deny_the_operator_what_it_has_no_need_of(tmp_path, base: str):
+    objects = with_components(tmp_path, "network_policy", base=base)
+    pod = objects["Deployment", "dynamo-operator-manager"]["spec"]["template"]
+    policy = objects["NetworkPolicy", "dynamo-operator-manager"]["spec"]
+    ports = {port["name"] for port in pod["spec"]["containers"][0]["ports"]}
+
+    assert policy["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert ports <= {port["port"] for rule in policy["ingress"] for port in rule["ports"]}
+    reached = {port["port"] for rule in policy["egress"] for port in rule["ports"]}
+    assert reached == {53, 443, 6443, 9400}
+
+
+def test_a_runs_pods_are_reached_by_nobody_and_reach_the_hub_and_the_api_server():
+    ((_, policy),) = built("run_network_policy").items()
+    labels = rendered().spec["template"]["metadata"]["labels"]
+    (expression,) = policy["spec"]["podSelector"]["matchExpressions"]
+
+    assert (expression["operator"], expression["key"] in labels) == ("Exists", True)
+    assert policy["spec"]["ingress"] == []
+    reached = {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
+    assert reached == {53, 443, 6443}
+    assert "namespace" not in policy["metadata"]
