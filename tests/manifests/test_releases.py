@@ -20,11 +20,10 @@ from dynamo_operator.runtime.builtin_kinds import (
     Secret,
     ValidatingWebhookConfiguration,
 )
-from dynamo_operator.runtime.client import Client, ClientConfig
+from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.webhooks import SecretCertificate
-from dynamo_operator.testing.polling import eventually
-from dynamo_operator.testing.real_control_plane import RealControlPlane
 from informers.objects import ObjectKey
+from tests.manifests.crds import remove_crds
 from tests.manifests.releases import Helm, inventory
 from tests.manifests.rendering import CHART, NAMESPACE
 
@@ -47,25 +46,17 @@ CONFIGURATIONS = (MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
 RELAYS_ONLY = {"dgdrV1Beta2": {"enabled": False}}
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def helm(control_plane: RealControlPlane, tmp_path: Path) -> Helm:
-    path = tmp_path / "kubeconfig"
-    control_plane.write_kubeconfig(path)
-    return Helm(path, tmp_path)
+@pytest.fixture
+def helm(kubeconfig: Path, tmp_path: Path) -> Helm:
+    return Helm(kubeconfig, tmp_path)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def client(helm: Helm) -> AsyncIterator[Client]:
-    """An administrator's client; whatever the test leaves is removed."""
-    config = ClientConfig.load(helm.kubeconfig, environ={})
-    async with Client.connect(config, field_manager="admin") as client:
-        yield client
-        await helm("uninstall", "--ignore-not-found")
-        for definition in await client.list(CustomResourceDefinition):
-            await client.delete(CustomResourceDefinition, definition.key)
-        await eventually(
-            lambda: client.list(CustomResourceDefinition), lambda found: not found, timeout=60
-        )
+async def client(admin: Client, helm: Helm) -> AsyncIterator[Client]:
+    """An administrator's client; the release and all CRDs that the test leaves are removed."""
+    yield admin
+    await helm("uninstall", "--ignore-not-found")
+    await remove_crds(admin)
 
 
 def upstream_crd(*versions: str) -> CustomResourceDefinition:
@@ -125,7 +116,7 @@ async def trusted(client: Client) -> list[bytes]:
 async def test_of_a_release_only_the_crds_and_the_users_objects_are_left(
     helm: Helm, client: Client
 ):
-    await client.create(Namespace.new(NAMESPACE))
+    await client.apply(Namespace.new(NAMESPACE))
     before = await inventory(client)
 
     await helm.install()

@@ -1,0 +1,24 @@
+"""Cleaning up after tests that share an API server."""
+
+from __future__ import annotations
+
+import json
+
+from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
+from dynamo_operator.runtime.client import Client
+from dynamo_operator.testing.polling import eventually
+
+
+async def remove_crds(admin: Client) -> None:
+    """Delete all CRDs with their objects, and wait until nothing of them is served."""
+    definitions = await admin.list(CustomResourceDefinition)
+    for definition in definitions:
+        await admin.delete(CustomResourceDefinition, definition.key)
+    groups = {definition.spec["group"] for definition in definitions}
+
+    async def are_gone() -> bool:
+        served = json.loads((await admin.request("GET", "/apis")).body)["groups"]
+        left = groups & {group["name"] for group in served}
+        return not left and not await admin.list(CustomResourceDefinition)
+
+    await eventually(are_gone, timeout=60)
