@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast, overload
 
 from dynamo_operator.runtime.cache import Cache
@@ -26,6 +27,18 @@ from informers.objects import CachedObject, ObjectKey, ResourceType
 Kind = type[M] | ResourceType
 
 
+@dataclass(frozen=True, slots=True)
+class CachedRead:
+    """One read: of which type, which objects were wanted, and the keys of those found."""
+
+    resource_type: ResourceType
+    wanted: str
+    found: Sequence[ObjectKey]
+
+
+ReadObserver = Callable[[CachedRead], None]
+
+
 class CachedReader:
     """Reads from a cache; a `Reader`.
 
@@ -41,6 +54,11 @@ class CachedReader:
     def __init__(self, cache: Cache, client: Client) -> None:
         self._cache = cache
         self._client = client
+        self._observer: ReadObserver | None = None
+
+    def observe(self, observer: ReadObserver) -> None:
+        """Tell of every read from now on."""
+        self._observer = observer
 
     @overload
     async def get(self, kind: type[M], key: ObjectKey, *, await_own_writes: bool = True) -> M: ...
@@ -91,7 +109,9 @@ class CachedReader:
                 return await self._client.find(kind, key)
             cached = cache.informer.lister.find(key)
             if cached is not None:
+                self._tell(resource_type, str(key), [cached])
                 return codec.decode(kind, cached.data)
+        self._tell(resource_type, str(key), [])
         return None
 
     @overload
@@ -142,7 +162,8 @@ class CachedReader:
                 found += _candidates(cache, namespace, requirements)
             else:
                 found += await self._list_live(cache, namespace)
-        return self._decoded(kind, found, labels, requirements)
+        wanted = _selection(namespace, labels=labels, fields=fields)
+        return self._decoded(kind, found, labels, requirements, wanted)
 
     async def find_metadata(self, kind: AnyKind, key: ObjectKey) -> CachedObject | None:
         """Return the metadata of an object, or None when there is none.
@@ -158,7 +179,9 @@ class CachedReader:
                 return live[0] if live else None
             found = cache.informer.lister.find(key)
             if found is not None:
+                self._tell(resource_type, str(key), [found])
                 return found
+        self._tell(resource_type, str(key), [])
         return None
 
     async def list_metadata(
@@ -176,7 +199,9 @@ class CachedReader:
                 found += cache.informer.lister.list(namespace)
             else:
                 found += await self._list_live(cache, namespace, metadata_only=True)
-        return _chosen(found, labels)
+        chosen = _chosen(found, labels)
+        self._tell(resource_type, _selection(namespace, labels=labels), chosen)
+        return chosen
 
     @overload
     async def by_index(self, kind: type[M], index: Index | str, value: str) -> builtins.list[M]: ...
@@ -205,7 +230,8 @@ class CachedReader:
                 function = cache.index(index).function
                 live = await self._list_live(cache, "")
                 found += [obj for obj in live if value in function(obj)]
-        return self._decoded(kind, found, None, ())
+        name = index if isinstance(index, str) else index.name
+        return self._decoded(kind, found, None, (), _selection("", **{name: value}))
 
     async def _list_live(
         self,
@@ -225,6 +251,13 @@ class CachedReader:
         )
         return list((await list_watch.list()).items)
 
+    def _tell(
+        self, resource_type: ResourceType, wanted: str, found: Sequence[CachedObject]
+    ) -> None:
+        if self._observer is not None:
+            read = CachedRead(resource_type, wanted, tuple(obj.key for obj in found))
+            self._observer(read)
+
     def _placed(self, resource_type: ResourceType, key: ObjectKey) -> ObjectKey:
         refuse_other_cluster(key)
         if resource_type.namespaced and not key.namespace:
@@ -237,11 +270,19 @@ class CachedReader:
         found: Iterable[CachedObject],
         labels: Labels,
         requirements: Sequence[FieldRequirement],
+        wanted: str,
     ) -> builtins.list[M] | builtins.list[dict[str, Any]]:
         objects = _chosen(found, labels)
         if requirements:
             objects = [obj for obj in objects if meets(obj, requirements)]
+        self._tell(codec.resource_type_of(kind), wanted, objects)
         return cast("builtins.list[M]", [codec.decode(kind, obj.data) for obj in objects])
+
+
+def _selection(namespace: str, **selectors: Any) -> str:
+    """Say which objects a list is of."""
+    chosen = (f"{name}={value}" for name, value in selectors.items() if value)
+    return ", ".join((f"in {namespace}" if namespace else "in all namespaces", *chosen))
 
 
 def _chosen(found: Iterable[CachedObject], labels: Labels) -> list[CachedObject]:

@@ -174,14 +174,22 @@ class EventRecorder:
                 except TimeoutError:
                     await self._flush_ended_series()
                     continue
-                await self._send(occurrence, when, tries=_TRIES)
+                try:
+                    await self._send(occurrence, when, tries=_TRIES)
+                finally:
+                    self._queue.task_done()
         finally:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_SECONDS):
                     await self._send_interrupted()
                     while not self._queue.empty():
                         occurrence, when = self._queue.get_nowait()
+                        self._queue.task_done()
                         await self._send(occurrence, when, tries=1)
+
+    async def wait_sent(self) -> None:
+        """Wait, while it runs, until what was recorded is sent or given up."""
+        await self._queue.join()
 
     async def _send(self, occurrence: _Occurrence, when: datetime, *, tries: int) -> None:
         try:

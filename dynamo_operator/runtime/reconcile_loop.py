@@ -39,6 +39,7 @@ from informers.work_queue import QueueItem, Trigger, WorkQueue
 _RETRY: Final = Trigger("retry")
 _BACKOFF: Final = Trigger("backoff")
 _REQUEUE: Final = Trigger("requeue")
+_ONCE: Final = Trigger("once")
 
 _log = structlog.get_logger(__name__)
 
@@ -107,6 +108,18 @@ class ReconcileLoop:
                 self._queue.shut_down()
                 await self._queue.wait_drained()
 
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Reconcile a key once, beside the queue, and return the result; nothing follows from it.
+
+        Raises:
+            Exception: whatever the reconciler raised.
+        """
+        with self._log_context(key, trigger=_ONCE, attempt=1):
+            outcome, _ = await self._reconcile(key)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
     async def _work(self) -> None:
         try:
             await self._take_and_attempt()
@@ -146,19 +159,24 @@ class ReconcileLoop:
     async def _attempt(self, item: QueueItem[ObjectKey]) -> None:
         self._metrics.active_workers.inc()
         try:
-            with ReconcileLogContext(
-                controller=self._name,
-                kind=self._kind,
-                key=item.key,
-                reconcile_id=str(UUID(int=self._random.getrandbits(128), version=4)),
-                trigger=str(item.trigger or ""),
-                attempt=item.attempts,
-            ):
+            with self._log_context(item.key, trigger=item.trigger, attempt=item.attempts):
                 outcome, seconds = await self._reconcile(item.key)
                 result = self._follow_up(item, outcome, seconds)
                 self._metrics.reconciled(result, seconds)
         finally:
             self._metrics.active_workers.dec()
+
+    def _log_context(
+        self, key: ObjectKey, *, trigger: Trigger | None, attempt: int
+    ) -> ReconcileLogContext:
+        return ReconcileLogContext(
+            controller=self._name,
+            kind=self._kind,
+            key=key,
+            reconcile_id=str(UUID(int=self._random.getrandbits(128), version=4)),
+            trigger=str(trigger or ""),
+            attempt=attempt,
+        )
 
     async def _reconcile(self, key: ObjectKey) -> tuple[Result | Exception, float]:
         """Return what came of one attempt, and its seconds."""

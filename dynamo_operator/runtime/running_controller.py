@@ -10,10 +10,11 @@ from typing import Final
 from dynamo_operator.runtime.cache import CacheSyncError
 from dynamo_operator.runtime.declaration import Declaration
 from dynamo_operator.runtime.reconcile_loop import ReconcileLoop
+from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.runtime.sources import Source, Watch
 from dynamo_operator.runtime.type_cache import TypeCache
 from informers.clock import Random
-from informers.objects import ObjectKey
+from informers.objects import ObjectKey, ResourceType
 from informers.shared_informer import Handler
 from informers.work_queue import Priority, Trigger, WorkQueue
 
@@ -67,6 +68,7 @@ class RunningController:
         needs_leadership: bool,
     ) -> None:
         self.name: str = name
+        self.resource_type: ResourceType = primary.scope.resource_type
         self.needs_leadership: bool = needs_leadership
         self._make = make
         self._primary = primary
@@ -116,6 +118,14 @@ class RunningController:
                         poller.cancel()
         finally:
             self._end()
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Reconcile one key now, beside the queue; for tools that reconcile once and end.
+
+        Raises:
+            Exception: whatever the reconciler raised.
+        """
+        return await self._loop.reconcile(key)
 
     def watch(self, watch: Watch) -> Declaration:
         """Watch one more kind from now on; what is there already is queued at once.
