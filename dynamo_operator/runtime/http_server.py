@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ _SHUTDOWN_SECONDS: Final = 5.0
 
 class HttpServer:
     """Serves routes on one address; a Runnable, and an async context manager that is listening.
+
+    Where it cannot listen, it raises an OSError whose `filename` is the address.
 
     Args:
         address: `host:port` or `:port` (every interface); port 0 takes a free one.
@@ -99,9 +102,12 @@ class HttpServer:
             if self._certificate is not None:
                 await self._certificate.prepare()
                 context = self._certificate.context
-            server = await asyncio.start_server(
-                self._accept, self._host or None, self._port, ssl=context
-            )
+            try:
+                server = await asyncio.start_server(
+                    self._accept, self._host or None, self._port, ssl=context
+                )
+            except OSError as error:
+                raise _named(error, self.address) from error
             stack.push_async_callback(self._shut_down, server)
             self.port = server.sockets[0].getsockname()[1]
             self._stack = stack.pop_all()
@@ -187,6 +193,13 @@ class HttpServer:
 class _Route:
     handler: Handler
     largest_body: int
+
+
+def _named(error: OSError, address: str) -> OSError:
+    """Say which address an error is about, in the system's words."""
+    number = error.errno or 0
+    words = os.strerror(number) if number > 0 else error.strerror or str(error)
+    return OSError(number, words, address)
 
 
 def _too_large(route: _Route) -> HttpResponse:

@@ -118,7 +118,16 @@ class ServingCertificate:
         if content == self._tried:
             return False
         self._tried = content
-        use_pair(self.context, content[0], content[1])
+        try:
+            use_pair(self.context, content[0], content[1])
+        except ssl.SSLError as error:
+            # OpenSSL has no reason for what is no PEM at all.
+            reason = f"; {error.reason.replace('_', ' ').lower()}" if error.reason else ""
+            raise ssl.SSLError(
+                ssl.SSL_ERROR_SSL,
+                f"{self._certificate}, {self._key}: must be a certificate and its unencrypted key, "
+                f"in PEM{reason}",
+            ) from error
         self.pem = content[0]
         if self._client_ca is not None:
             self.context.load_verify_locations(cadata=content[2].decode("ascii", "replace"))
@@ -146,7 +155,9 @@ def use_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 
 def _no_password() -> str:
-    raise ssl.SSLError("the key is encrypted, and there is nobody to ask for a password")
+    raise ssl.SSLError(
+        ssl.SSL_ERROR_SSL, "the key is encrypted, and there is nobody to ask for a password"
+    )
 
 
 def _unobserved(_succeeded: bool) -> None:

@@ -225,8 +225,9 @@ def _parse(text: str, path: Path) -> Mapping[str, Any]:
         document = YAML(typ="safe", pure=True).load(text)
     except MarkedYAMLError as error:
         # The parser's own text quotes the lines around the place: they may hold a secret.
-        line = error.problem_mark.line + 1 if error.problem_mark else 0
-        raise ConfigError(f"{path}: line {line}: {error.problem or 'not YAML'}") from None
+        mark = error.problem_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ConfigError(f"{path}: {place}{error.problem or 'not YAML'}") from None
     except YAMLError:
         raise ConfigError(f"{path}: not YAML") from None
     if document is None:

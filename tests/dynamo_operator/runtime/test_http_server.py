@@ -428,3 +428,29 @@ async def test_a_broken_new_pair_keeps_the_old_one(authority, serve, tmp_path):
             await certificate.load()
 
         assert await served_name(server, authority) == "first.test"
+
+
+async def test_an_address_that_is_taken_is_named_in_the_error():
+    async with HttpServer("127.0.0.1:0") as server:
+        address = f"127.0.0.1:{server.port}"
+        with pytest.raises(OSError, match="Address already in use") as refused:
+            async with HttpServer(address):
+                pass
+
+    assert refused.value.filename == address
+
+
+@pytest.mark.parametrize(("key_of_other", "reason"), [(True, "; key values mismatch"), (False, "")])
+async def test_files_that_are_no_pair_are_named(tmp_path, key_of_other, reason):
+    authority = trustme.CA()
+    made, other = (authority.issue_cert("localhost") for _ in range(2))
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    made.cert_chain_pems[0].write_to_path(certificate)
+    key.write_bytes(other.private_key_pem.bytes() if key_of_other else b"no PEM")
+
+    with pytest.raises(ssl.SSLError) as refused:
+        await ServingCertificate(certificate, key).prepare()
+
+    assert str(refused.value) == (
+        f"{certificate}, {key}: must be a certificate and its unencrypted key, in PEM{reason}"
+    )

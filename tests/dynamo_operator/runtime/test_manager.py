@@ -7,6 +7,7 @@ import structlog
 
 from dynamo_operator.runtime.builtin_kinds import ConfigMap, Event
 from dynamo_operator.runtime.controller import Controller
+from dynamo_operator.runtime.http_server import HttpServer
 from dynamo_operator.runtime.manager import (
     Manager,
     ManagerStateError,
@@ -14,6 +15,7 @@ from dynamo_operator.runtime.manager import (
 )
 from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.testing.cluster import Cluster
+from dynamo_operator.testing.polling import eventually
 from tests.dynamo_operator.runtime.widgets import HeldWatches
 
 
@@ -324,3 +326,25 @@ async def test_a_runnable_that_raises_cancelled_by_itself_has_failed(cluster):
     with pytest.raises(RuntimeError, match="Confused raised CancelledError"):
         async with cluster.manager(Confused()):
             await asyncio.sleep(1)
+
+
+async def test_a_server_that_is_added_listens_while_the_caches_still_fill(cluster):
+    transport = HeldWatches(cluster, "configmaps")
+    transport.hold()
+    manager = Manager(transport.client, clock=cluster.clock, random=cluster.random)
+    manager.add(controller())
+    server = HttpServer("127.0.0.1:0")
+    manager.add(server)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(manager.run())
+        await eventually(lambda: server.is_listening)
+        assert manager.cache.unsynced() != []
+        assert manager.addresses == {"127.0.0.1:0": server.port}
+        running.cancel()
+
+
+async def test_two_servers_of_a_manager_have_two_addresses(cluster):
+    manager = Manager(cluster.client, health_address=":8081")
+
+    with pytest.raises(ValueError, match="address :8081: the manager serves there already"):
+        manager.add(HttpServer(":8081"))
