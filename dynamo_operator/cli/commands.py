@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import version
+from typing import NoReturn
 
-from dynamo_operator.cli.errors import FAILURE, CliError
+from dynamo_operator.cli.errors import FAILURE, USAGE, CliError
 from dynamo_operator.runtime.client.errors import ClientError
 from informers.errors import InformerError
 
@@ -122,9 +123,16 @@ def _handled_signals(handle: Callable[[signal.Signals], None]) -> Iterator[None]
                 loop.remove_signal_handler(number)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells a wrong call in one line; the usage of a command with many flags is a page."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+
+
 def parser(words: Sequence[str], *, program: str = PROGRAM) -> argparse.ArgumentParser:
     """Return the parser of a call: only the command that it names is complete."""
-    made = argparse.ArgumentParser(
+    made = _Parser(
         prog=program, description="Search for the best deployment of a model, on Kubernetes."
     )
     made.add_argument("--version", action="version", version=version("dynamo-operator"))

@@ -31,14 +31,15 @@ def add_log_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def configure_logs(level: LogLevel, form: LogFormat, stream: TextIO = sys.stderr) -> None:
+def configure_logs(level: LogLevel, form: LogFormat, stream: TextIO | None = None) -> None:
     """Configure structlog for this process; only an entry point may.
 
     Args:
         level: the least that is told.
         form: auto is console on a terminal and json elsewhere.
-        stream: where to.
+        stream: where to; default standard error.
     """
+    stream = stream or sys.stderr
     console = form == "console" or (form == "auto" and stream.isatty())
     # Both renderers' own tracebacks may show local variables, which hold tokens and Secrets' data.
     without_locals = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)

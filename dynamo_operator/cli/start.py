@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 from importlib.metadata import version
 
@@ -10,22 +11,16 @@ import structlog
 
 from dynamo_operator.app import build_manager
 from dynamo_operator.cli.connection import add_connection_flags, load_config
+from dynamo_operator.cli.election import find_election, refuse_beside_another
 from dynamo_operator.cli.errors import CliError
 from dynamo_operator.cli.logs import configure_logs
+from dynamo_operator.cli.once import add_once_flags, reconcile_object, wanted_object
+from dynamo_operator.cli.preflight import check_kinds, check_permissions
 from dynamo_operator.cli.settings import add_settings_flags, load_settings
 from dynamo_operator.generate.layout import NAMESPACE
-from dynamo_operator.runtime import LeaderElection, LeaderElectionError, LeadershipLostError
-from dynamo_operator.runtime.builtin_kinds import Lease
-from dynamo_operator.runtime.client import (
-    Client,
-    ClientConfig,
-    ClientError,
-    ForbiddenError,
-    NotFoundError,
-)
-from dynamo_operator.runtime.leader_elector import living_holder
-from dynamo_operator.settings import LeaderElectionSettings, OperatorSettings
-from informers.clock import SystemClock
+from dynamo_operator.runtime import LeaderElectionError, LeadershipLostError, Manager
+from dynamo_operator.runtime.client import Client, ClientConfig
+from dynamo_operator.settings import OperatorSettings
 
 FIELD_MANAGER = "dynamo-operator"
 
@@ -37,15 +32,19 @@ _log = structlog.get_logger(__name__)
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add what `start` takes."""
+    parser.allow_abbrev = False
     add_connection_flags(parser, namespaced=False)
+    add_once_flags(parser)
     add_settings_flags(parser)
     parser.set_defaults(run=run_start, ends_on_signal=True)
 
 
 async def run_start(arguments: argparse.Namespace) -> int:
-    """Run until SIGTERM or SIGINT, then stop in order."""
+    """Run until SIGTERM or SIGINT, then stop in order; with --once reconcile one object."""
     settings = load_settings(arguments, os.environ)
-    configure_logs(settings.logging.level, settings.logging.format)
+    wanted = wanted_object(arguments)
+    level = "warning" if wanted and settings.logging.level == "info" else settings.logging.level
+    configure_logs(level, settings.logging.format)
     config = load_config(arguments)
     settings = _in_namespace(settings, config)
     _log.info(
@@ -56,20 +55,45 @@ async def run_start(arguments: argparse.Namespace) -> int:
         webhooks=str(settings.webhooks),
     )
     async with Client.connect(config, field_manager=FIELD_MANAGER) as client:
-        chosen = settings.leader_election
-        election = await _election(client, chosen, config)
-        if not chosen.enabled:
-            await _refuse_beside_another(client, election)
-        manager = build_manager(
-            client, settings, leader_election=election if chosen.enabled else None
-        )
-        try:
-            await manager.run()
-        except LeadershipLostError as error:
-            raise CliError(str(error)) from error
-        except LeaderElectionError as error:
-            raise CliError(f"{error} with {_NAMESPACE_FLAG}") from error
+        await check_kinds(client, settings, host=config.host)
+        election = await find_election(client, settings.leader_election, config)
+        if wanted is not None:
+            return await reconcile_object(client, settings, election, wanted)
+        elects = settings.leader_election.enabled
+        await check_permissions(client, settings, election if elects else None)
+        if elects:
+            await _run(build_manager(client, settings, leader_election=election), settings)
+        else:
+            stand_by = f"start without {_ENABLED_FLAG}=false and stand by"
+            await refuse_beside_another(client, election, stand_by)
+            await _run(build_manager(client, settings), settings)
     return 0
+
+
+async def _run(manager: Manager, settings: OperatorSettings) -> None:
+    try:
+        await manager.run()
+    except LeadershipLostError as error:
+        raise CliError(str(error)) from error
+    except LeaderElectionError as error:
+        raise CliError(f"{error} with {_NAMESPACE_FLAG}") from error
+    except OSError as error:
+        flag = _flags_of_addresses(settings).get(str(error.filename))
+        if flag is None:
+            raise
+        choose = "choose another" if error.errno == errno.EADDRINUSE else "see"
+        raise CliError(f"{error.filename}: {error.strerror}; {choose} with {flag}") from error
+
+
+def _flags_of_addresses(settings: OperatorSettings) -> dict[str, str]:
+    """Return by what each address that is listened on is set."""
+    server = settings.server
+    addresses = {
+        server.metrics.address: "--server.metrics.port",
+        server.health_probe.address: "--server.health-probe.port",
+        server.webhook.address: "--server.webhook.port",
+    }
+    return {address: flag for address, flag in addresses.items() if address is not None}
 
 
 def _in_namespace(settings: OperatorSettings, config: ClientConfig) -> OperatorSettings:
@@ -80,39 +104,3 @@ def _in_namespace(settings: OperatorSettings, config: ClientConfig) -> OperatorS
     webhook = settings.server.webhook.model_copy(update={"namespace": namespace})
     server = settings.server.model_copy(update={"webhook": webhook})
     return settings.model_copy(update={"server": server})
-
-
-async def _election(
-    client: Client, chosen: LeaderElectionSettings, config: ClientConfig
-) -> LeaderElection:
-    """Find the Lease: outside a cluster that of the deployed operator, where there can be one."""
-    if config.is_in_cluster:
-        return chosen.election(namespace=config.namespace)
-    election = chosen.election(namespace=NAMESPACE)
-    if not chosen.namespace:
-        lease = Lease.new(election.name, namespace=election.namespace)
-        try:
-            await client.create(lease, dry_run=True)
-        except NotFoundError:
-            election = chosen.election(namespace=config.namespace)
-            _log.warning(
-                "no operator is deployed: the lease is another one than it would take",
-                missing_namespace=NAMESPACE,
-                lease=str(election.key),
-            )
-        except ClientError as error:  # it exists, or we cannot know
-            _log.debug("lease looked for", lease=str(election.key), answer=str(error))
-    return election
-
-
-async def _refuse_beside_another(client: Client, election: LeaderElection) -> None:
-    lease = f"lease {election.key}"
-    try:
-        holder = await living_holder(client, election, clock=SystemClock())
-    except ForbiddenError as error:
-        raise CliError(f"{lease}: cannot tell whether another operator works: {error}") from error
-    if holder:
-        raise CliError(
-            f"{lease}: held by {holder}, another operator: stop that one, or start without "
-            f"{_ENABLED_FLAG}=false and stand by"
-        )
