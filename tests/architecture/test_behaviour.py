@@ -24,6 +24,7 @@ STATEMENTS = {
     "Images and versions": 6,
     "GPU discovery": 10,
     "Hostile input": 4,
+    "Traps": 15,
     "Load": 1,
     "Pool relays": 21,
     "Pool relays: resources": 11,

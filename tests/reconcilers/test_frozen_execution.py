@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRun
-from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job
+from dynamo_operator.runtime.builtin_kinds import ConfigMap, Job, Secret
 from dynamo_operator.runtime.client.errors import InvalidError
 from dynamo_operator.testing.cluster import Cluster
 from informers.objects import ObjectKey
 from reconcilers.run.execution import digest
-from tests.reconcilers.conftest import Operator
+from tests.reconcilers.conftest import OPERATOR_IMAGE, Operator
 from tests.reconcilers.faults import Answering, client_through, is_write, refusal
 from tests.reconcilers.search import (
     NAMESPACE,
@@ -227,6 +227,40 @@ async def test_a_forged_one_with_the_right_data_is_not_adopted(
         await run_that(cluster, completed_with("OwnershipConflict"))
 
     assert creations(cluster, "jobs") == 0
+
+
+async def test_it_holds_what_the_settings_say_when_the_run_begins(
+    cluster: Cluster, operator: Operator
+):
+    await cluster.client.create(Secret.new("registry", namespace=NAMESPACE))
+    async with operator(
+        dgdr_default_image="registry.lab/planner:0f1e2d3",
+        runtime_image_source="registry.lab/dynamo-planner:1.4.0",
+        image_pull_secrets=("registry",),
+        planner={"node_selector": {"pool": "cpu"}, "cache_pvc": "models"},
+        run_deadline_seconds=7200,
+    ):
+        await submit(cluster.client)
+        await the_job(cluster)
+    (config_map,) = await cluster.client.list(ConfigMap, namespace=NAMESPACE)
+
+    execution = json.loads(config_map.data["execution.json"])
+    settings = execution.pop("plannerSettings")
+    assert (settings["nodeSelector"], settings["cachePvc"]) == ({"pool": "cpu"}, "models")
+    assert settings["envFromSecret"] == "hf-token-secret"
+    assert execution.pop("publisherSettings").keys() == {"resources"}
+    assert execution == {
+        "schemaVersion": 1,
+        "planner": {"image": "registry.lab/planner:0f1e2d3", "pullPolicy": "IfNotPresent"},
+        "publisher": {"image": OPERATOR_IMAGE, "pullPolicy": "IfNotPresent"},
+        "runtimeImageSource": "registry.lab/dynamo-planner:1.4.0",
+        "dynamoVersion": "1.4.0",
+        "gpusPerNode": 8,
+        "snapshotPath": "/var/run/aisimulate/snapshot",
+        "imagePullSecrets": ["registry"],
+        "podSecurity": {"runAsUser": 1000},
+        "runDeadlineSeconds": 7200,
+    }
 
 
 async def test_pull_secrets_are_frozen_too(cluster: Cluster, operator: Operator):

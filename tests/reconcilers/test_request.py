@@ -290,6 +290,31 @@ async def test_a_deleted_run_stays_deleted_over_a_restart(cluster: Cluster, oper
     assert creations(cluster, "dynamographdeploymentruns") == 1
 
 
+async def test_another_reason_to_rerun_makes_another_run_of_the_same_input(
+    cluster: Cluster, operator: Operator
+):
+    async with operator():
+        job, pod = await start_search(cluster)
+        await finish_search(cluster, job, pod)
+        await request_that(cluster, completed_with("Succeeded"))
+        await change(cluster.client, rerun={"reason": "new perf data"})
+        second = await _run_of(cluster, 2)
+        await cluster.eventually(
+            lambda: cluster.client.get(Run, second.key), lambda run: run.status.aisimulate
+        )
+        first, second = await _run_of(cluster, 1), await _run_of(cluster, 2)
+
+    specs = [run.spec.to_dict() for run in (first, second)]
+    assert specs[1] == {**specs[0], "rerun": {"reason": "new perf data"}}
+    inputs = [
+        {**document, "dgdr_run": {**document["dgdr_run"], "name": ""}}
+        for run in (first, second)
+        if run.status.aisimulate is not None
+        for document in [run.status.aisimulate.input or {}]
+    ]
+    assert inputs[0] == inputs[1]
+
+
 async def test_a_run_that_ended_is_mirrored_whatever_its_outcome(
     cluster: Cluster, operator: Operator
 ):

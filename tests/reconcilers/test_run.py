@@ -394,6 +394,19 @@ async def test_identity_and_execution_values_are_the_operators(
     }
 
 
+async def test_a_sku_that_no_node_has_is_searched_on_the_topology_of_those_that_are_there(
+    cluster: Cluster, operator: Operator
+):
+    async with operator():
+        await submit(cluster.client, hardware={"gpu": {"sku": "gb200", "budget": 72}})
+        run = await run_that(cluster, lambda r: r.status.aisimulate)
+
+    document = (run.status.aisimulate and run.status.aisimulate.input) or {}
+    assert document["engine"]["hardware"] == "gb200"
+    assert document["optimization"]["constraints"]["max_candidate_gpus"] == 72
+    assert document["dgdr_run"]["num_gpus_per_node"] == 8
+
+
 async def test_a_run_that_waits_says_so_from_the_start(cluster: Cluster, operator: Operator):
     async with operator():
         await submit(cluster.client)

@@ -27,6 +27,7 @@ from tests.reconcilers.search import (
     creations,
     event_about,
     events_about,
+    finish_search,
     is_going,
     patch_status,
     run_that,
@@ -69,6 +70,57 @@ async def test_a_phase_never_goes_back_when_a_running_job_is_suspended(
     assert run.status.phase == "Running"
     assert completed_with("Running", status="False")(run)
     assert run.status.start_time == "2026-11-30T12:00:00Z"
+
+
+async def test_what_a_queue_changes_of_the_job_stays_as_it_is(cluster: Cluster, operator: Operator):
+    scheduling = {
+        "nodeSelector": {"pool": "a"},
+        "tolerations": [{"key": "lab", "operator": "Exists"}],
+    }
+    async with operator():
+        await submit(cluster.client)
+        job = await the_job(cluster)
+        await run_that(cluster, lambda run: run.status.job_ref)
+        queued = {"metadata": {"labels": {"queue": "lab"}}, "spec": {"suspend": True}}
+        await cluster.client.patch(Job, job.key, queued)
+        await run_that(cluster, lambda r: "suspended" in (r.status.execution_message or ""))
+        admitted = {"suspend": False, "template": {"spec": scheduling}}
+        await cluster.client.patch(Job, job.key, {"spec": admitted})
+        changed = await the_job(cluster)
+        pod = await start_pod(cluster.client, job)
+        await asyncio.sleep(600)
+        left = await the_job(cluster)
+        await finish_search(cluster, job, pod)
+        await run_that(cluster, completed_with("Succeeded"))
+
+    assert changed.spec["template"]["spec"].items() >= scheduling.items()
+    assert (left.spec, left.labels) == (changed.spec, changed.labels)
+    assert creations(cluster, "jobs") == 1
+
+
+async def test_a_job_that_begins_again_does_not_change_when_its_run_began(
+    cluster: Cluster, operator: Operator
+):
+    later = {"startTime": "2026-11-30T13:00:00Z", "active": 1}
+    async with operator():
+        job, pod = await start_search(cluster)
+        await cluster.client.delete(Pod, pod.key, grace_period_seconds=0)
+        await cluster.client.patch(Job, job.key, {"spec": {"suspend": True}})
+        await patch_status(cluster.client, Job, job.key, {"startTime": None, "active": None})
+        await run_that(cluster, lambda r: "suspended" in (r.status.execution_message or ""))
+        await patch_status(cluster.client, Job, job.key, later)
+        await cluster.client.patch(Job, job.key, {"spec": {"suspend": False}})
+        pod = await cluster.client.create(
+            Pod.new(
+                "again", namespace=NAMESPACE, labels=pod.labels, spec={**pod.spec, "nodeName": None}
+            ),
+            owner=job,
+        )
+        await finish_search(cluster, job, pod)
+        run = await run_that(cluster, completed_with("Succeeded"))
+
+    assert run.status.start_time == "2026-11-30T12:00:00Z"
+    assert run.status.completion_time == "2026-11-30T12:00:30Z"
 
 
 async def test_a_job_whose_parallelism_somebody_set_to_0_is_told(

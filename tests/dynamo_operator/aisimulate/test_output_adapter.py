@@ -151,26 +151,39 @@ def test_the_first_snapshot_is_there_before_the_search(start: Start) -> None:
     assert snapshot.candidates == ()
 
 
-def test_a_search_is_the_same_file_in_any_order_of_arrival(start: Start) -> None:
-    records = [
-        record(1, 5.0),
-        record(2, 5.0, gpus=4),
-        record(3, 7.0),
-        record(4, 5.0),
-        record(5, 1.0),
-    ]
+ENDS = {
+    "announced": Phase.RUNNING,  # the result is written next
+    "announced and written": Phase.SUCCEEDED,
+    "written by a process that announces nothing": Phase.SUCCEEDED,
+    "failed": Phase.FAILED,
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_search_is_the_same_file_in_any_order_of_arrival(start: Start, end: str) -> None:
+    best = [record(3, 7.0), record(2, 5.0, gpus=4)]
+    records = [record(1, 5.0), *best, record(4, math.nan)]
     files = set()
 
     for order in itertools.permutations(records):
-        search = start(max_candidates=4)
+        search = start(ScriptedUpstream(announces_end="nothing" not in end), max_candidates=2)
         for number, evaluated in enumerate(order):
             search.callbacks.on_candidate(evaluated)
             search.callbacks.on_round(number, order[: number + 1])
-        search.callbacks.on_complete()
+        if end.startswith("announced"):
+            search.callbacks.on_complete()
+        if end == "failed":
+            search.callbacks.on_failure(ValueError("out of luck"))
+        if "written" in end:
+            search.write(*best, evaluated=4)
+        search.end()
         files.add((search.directory / SNAPSHOT_FILE).read_bytes())
 
     (file,) = files
-    assert tps(parse_snapshot(file)) == [3, 2, 1, 4]
+    snapshot = parse_snapshot(file)
+    assert tps(snapshot) == [3, 2]
+    assert snapshot.progress.evaluated == 4
+    assert snapshot.run.phase is ENDS[end]
 
 
 def test_the_best_are_kept_by_score_then_gpus_then_parameters(start: Start) -> None:

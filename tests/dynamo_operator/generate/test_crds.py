@@ -108,6 +108,11 @@ GOOD = {
         aisimulate={"inputOverrides": {"a": None, "b": {"c": None, "d": [1, {"e": None}]}}}
     ),
     "a rerun": spec_with(rerun={"reason": "again"}),
+    "the longest texts and the largest numbers": {
+        "model": {"name": "m" * 512},
+        "recommendation": {"maxCandidates": 100},
+        "rerun": {"reason": "r" * 256},
+    },
 }
 
 BAD = {
@@ -211,7 +216,28 @@ BAD = {
         spec_with(aisimulate={"inputOverrides": [1]}),
         "spec.aisimulate.inputOverrides",
     ),
+    "no candidate": (
+        spec_with(recommendation={"maxCandidates": 0}),
+        "spec.recommendation.maxCandidates",
+    ),
+    "no evaluation at a time": (
+        spec_with(search={"budget": {"parallelEvaluations": 0}}),
+        "spec.search.budget.parallelEvaluations",
+    ),
+    "a fraction of nothing": (
+        load(kvCapacityFraction={"value": 0}),
+        "spec.workload.static.load.kvCapacityFraction.value",
+    ),
+    "a replay of nothing": (
+        trace(replay={"concurrency": 0}),
+        "spec.workload.trace.replay.concurrency",
+    ),
+    "a trace from no claim": (
+        spec_with(workload={"trace": {"source": {"pvc": {"path": "p"}}}}),
+        "spec.workload.trace.source.pvc.claimName",
+    ),
     "a rerun without a reason": (spec_with(rerun={"reason": ""}), "spec.rerun.reason"),
+    "a reason of 257": (spec_with(rerun={"reason": "r" * 257}), "spec.rerun.reason"),
 }
 
 
@@ -244,6 +270,18 @@ async def test_strict_validation_lists_every_field_of_older_versions():
             await create(it, REQUESTS, spec)
 
         for name in ("backend", "autoApply", "sla"):
+            assert f'unknown field "spec.{name}"' in str(error.value)
+
+
+@pytest.mark.parametrize("resource_type", [REQUESTS, RUNS], ids=lambda it: it.kind)
+@pytest.mark.virtual_time
+async def test_no_field_names_an_image_or_a_version(resource_type):
+    chosen = {"image": "mine:1", "versionOverride": "9.9.9", "parameters": {"a": 1}}
+    async with cluster() as it:
+        with pytest.raises(BadRequestError) as error:
+            await create(it, resource_type, spec_with(image="mine:1", aisimulate=chosen))
+
+        for name in ("image", *(f"aisimulate.{field}" for field in chosen)):
             assert f'unknown field "spec.{name}"' in str(error.value)
 
 
