@@ -36,6 +36,7 @@ COMMANDS = {
     "request": "work with DynamoGraphDeploymentRequests",
     "run": "follow and end searches",
     "candidate": "compare and deploy what a search has found",
+    "report": "write a search as one HTML page",
     "crds": "install and remove our CustomResourceDefinitions",
     "doctor": "find what is wrong with an installation, and how to mend it",
     "simulate": "run an operator again and again under faults, on virtual time",

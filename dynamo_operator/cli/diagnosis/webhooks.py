@@ -39,6 +39,8 @@ _SAMPLE: Final = {
 async def check_webhooks(subject: Subject) -> AsyncIterator[Finding]:
     """Configurations, Service and endpoints."""
     installation = _with_webhooks(subject)
+    if subject.installation is None or subject.installation.settings is None:
+        return
     if installation is None:
         told = "off: the Request controller completes and judges Requests by itself"
         yield Finding(_CHECK, Verdict.OK, told)

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentCandidate
-from dynamo_operator.cli.rendering.chart import candidate_chart
+from dynamo_operator.cli.rendering.chart import Point, candidate_chart, frontier
 from tests.dynamo_operator.cli.rendering.test_candidates import AGGREGATED, DISAGGREGATED
 
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -83,3 +83,36 @@ def test_nothing_to_show_is_an_empty_chart(candidates: Sequence[DynamoGraphDeplo
 
 def test_a_candidate_keeps_its_rank_beside_one_without_a_score():
     assert texts(drawn(candidate(None, 4), candidate(5, 2)))[-1] == "2: 1 x tp1"
+
+
+def test_the_frontier_is_what_no_other_beats_in_score_and_cost():
+    points = [
+        Point(rank, cost, score, "", "")
+        for rank, (cost, score) in enumerate([(8, 30), (4, 20), (4, 10), (6, 20), (2, 5)], start=1)
+    ]
+
+    assert [point.rank for point in frontier(points)] == [5, 2, 1]
+
+
+def test_what_lies_behind_the_frontier_is_hollow_and_the_best_stands_out():
+    chart = drawn(candidate(30, 8), candidate(20, 4), candidate(10, 6))
+
+    kinds = [point.attrib["class"] for point in chart.findall(f"{_SVG}circle")]
+    assert kinds == ["point best", "point", "point behind"]
+    assert len(chart.findall(f"{_SVG}path[@class='frontier']")) == 1
+
+
+def test_scores_below_zero_are_drawn_between_the_axes():
+    chart = drawn(candidate(-20, 4), candidate(-80, 8))
+
+    heights = [float(point.attrib["cy"]) for point in chart.findall(f"{_SVG}circle")]
+    assert ticks(chart, anchor="end")[-1] == "0"
+    assert all(70 <= height <= 420 for height in heights)
+    assert heights[0] < heights[1]
+
+
+def test_a_chart_has_colours_for_light_and_dark():
+    style = drawn(candidate(5, 2)).find(f"{_SVG}style")
+
+    assert style is not None
+    assert "prefers-color-scheme: dark" in (style.text or "")
