@@ -31,22 +31,25 @@ class Helm:
     Args:
         kubeconfig: of an administrator.
         directory: for what helm keeps on this machine.
+        release: what the commands are about.
     """
 
     kubeconfig: Path
     directory: Path
+    release: str = RELEASE
 
     async def __call__(
         self, verb: str, *arguments: str, values: Mapping[str, Any] | None = None
     ) -> Answer:
         """Run one command on the release."""
-        command = [str(require_helm()), verb, RELEASE, *arguments, "--namespace", NAMESPACE]
+        command = [str(require_helm()), verb, self.release, *arguments, "--namespace", NAMESPACE]
         if values is not None:
             command += ["--values", "-"]
-        places = {f"HELM_{name}_HOME": str(self.directory) for name in ("CACHE", "CONFIG", "DATA")}
+        variables = {f"HELM_{it}_HOME": str(self.directory) for it in ("CACHE", "CONFIG", "DATA")}
+        variables |= {"HELM_QPS": "1000", "HELM_BURST_LIMIT": "1000"}  # nobody else is there
         process = await asyncio.create_subprocess_exec(
             *command,
-            env={"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.directory), **places},
+            env={"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.directory), **variables},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -33,9 +33,11 @@ def require_helm() -> Path:
         pytest.skip(f"{missing}: run hack/install_manifest_tools")
 
 
-def templated(values: dict[str, Any], *flags: str) -> subprocess.CompletedProcess[str]:
+def templated(
+    values: dict[str, Any], *flags: str, release: str = RELEASE
+) -> subprocess.CompletedProcess[str]:
     """Render the chart without a cluster."""
-    command = [str(require_helm()), "template", RELEASE, str(CHART), "--namespace", NAMESPACE]
+    command = [str(require_helm()), "template", release, str(CHART), "--namespace", NAMESPACE]
     return subprocess.run(
         [*command, "--values", "-", *flags],
         input=json.dumps(values),
@@ -45,9 +47,9 @@ def templated(values: dict[str, Any], *flags: str) -> subprocess.CompletedProces
     )
 
 
-def objects_of(values: dict[str, Any], *flags: str) -> list[dict[str, Any]]:
+def objects_of(values: dict[str, Any], *flags: str, release: str = RELEASE) -> list[dict[str, Any]]:
     """The objects of the chart with these values; none may be there twice."""
-    done = templated(values, *flags)
+    done = templated(values, *flags, release=release)
     assert done.returncode == 0, done.stderr
     objects = parsed(done.stdout)
     places = [(*_key(obj), obj["metadata"].get("namespace")) for obj in objects]

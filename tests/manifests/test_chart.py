@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import subprocess
 from typing import Any
 
 import pytest
@@ -22,8 +24,16 @@ from dynamo_operator.generate.rbac import (
     webhook_certificate_roles,
 )
 from dynamo_operator.generate.webhooks import webhook_configurations
-from dynamo_operator.settings import OperatorSettings, WebhookMode
-from tests.manifests.rendering import NAMESPACE, Objects, objects_of, rendered
+from dynamo_operator.settings import LEASE_NAME, OperatorSettings, WebhookMode
+from tests.manifests.rendering import (
+    CHART,
+    NAMESPACE,
+    Objects,
+    objects_of,
+    rendered,
+    require_helm,
+    templated,
+)
 from tests.manifests.value_sets import VALUE_SETS
 
 CLUSTER_SCOPED_RIGHTS = {"ClusterRole", "ClusterRoleBinding"}
@@ -286,3 +296,49 @@ def test_a_tag_that_is_given_as_text_is_rendered_to_the_letter(tag: str):
     (container,) = pod_of(objects)["spec"]["containers"]
 
     assert container["image"] == f"r.example.com/a:{tag}"
+
+
+@pytest.mark.parametrize("release", ["a", "dynamo", "r" * 53])
+def test_names_fit_whatever_the_release_is_called(release: str, tmp_path):
+    objects = objects_of(VALUE_SETS["monitoring"], release=release)
+    names = [
+        obj["metadata"]["name"] for obj in objects if obj["kind"] != "CustomResourceDefinition"
+    ]
+
+    assert [name for name in names if len(name) > 63] == []
+    assert all(name.startswith(release[:43]) for name in names if name != LEASE_NAME)
+    labels = [obj["metadata"]["labels"] for obj in objects]
+    assert [value for each in labels for value in each.values() if len(value) > 63] == []
+
+
+def test_helm_finds_nothing_to_complain_of():
+    command = [str(require_helm()), "lint", "--strict", str(CHART)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert told.returncode == 0, told.stdout
+
+
+def test_the_page_about_installing_names_values_that_there_are():
+    """Each row of its table renders."""
+    page = (ROOT / "docs/install.md").read_text()
+    rows = [row for row in page.splitlines() if row.startswith("| ") and "=" in row]
+    assert len(rows) >= 8
+    for row in rows:
+        values = re.findall(r"`([\w.]+=[^` ]+)`", row)
+        assert values
+        flags = [f"--set={value}" for value in values]
+        done = templated({}, *COMPANIONS.get(values[0], ()), *flags)
+        assert done.returncode == 0, f"{row}: {done.stderr}"
+        assert done.stdout != templated({}).stdout
+
+
+ROOT = CHART.parents[1]
+COMPANIONS = {
+    "namespaceRestriction.targetNamespaces={a,b}": (
+        "--set=namespaceRestriction.enabled=true,webhook.enabled=false",
+    ),
+    "webhook.certificateSecret.external=true": (
+        "--set=webhook.caBundle=LQ==,webhook.certificateSecret.name=own",
+    ),
+}
+"""What a row leaves to the rows before, or to the reader."""

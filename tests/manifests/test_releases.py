@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 import pytest_asyncio
 
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest
+from dynamo_operator.generate.rbac import manager_role
 from dynamo_operator.runtime.builtin_kinds import (
+    ClusterRole,
     CustomResourceDefinition,
     Deployment,
     Lease,
@@ -25,7 +28,7 @@ from dynamo_operator.runtime.webhooks import SecretCertificate
 from informers.objects import ObjectKey
 from tests.manifests.crds import remove_crds
 from tests.manifests.releases import Helm, inventory
-from tests.manifests.rendering import CHART, NAMESPACE
+from tests.manifests.rendering import CHART, NAMESPACE, RELEASE
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
 
@@ -255,23 +258,45 @@ async def test_a_webhook_configuration_of_our_name_that_is_not_ours_is_not_taken
     assert "exists and cannot be imported into the current release" in told
 
 
-async def test_a_lease_and_a_certificate_that_are_there_are_used_and_survive(
-    helm: Helm, client: Client
-):
-    await helm.install(RELAYS_ONLY)
-    await helm.done("uninstall")
-    lease = await client.create(
-        Lease.new(
-            "dynamo-operator.nvidia.com", namespace=NAMESPACE, spec={"holderIdentity": "a laptop"}
-        )
-    )
+async def test_a_secret_of_our_name_that_is_not_ours_is_not_taken(helm: Helm, client: Client):
+    await client.apply(Namespace.new(NAMESPACE))
     name = "dynamo-operator-webhook-certificate"
     secret = await client.create(Secret.new(name, namespace=NAMESPACE, data={"a": "YQ=="}))
+    try:
+        told = await helm.refusal()
+    finally:
+        await client.delete(Secret, secret.key, uid=secret.uid)
+
+    assert f'Secret "{name}" in namespace "{NAMESPACE}" exists and cannot be imported' in told
+
+
+async def test_the_lease_of_an_operator_on_somebodys_machine_is_used_and_survives(
+    helm: Helm, client: Client
+):
+    await client.apply(Namespace.new(NAMESPACE))
+    name, held = "dynamo-operator.nvidia.com", {"holderIdentity": "a laptop"}
+    lease = await client.create(Lease.new(name, namespace=NAMESPACE, spec=held))
 
     await helm.install()
     await helm.done("uninstall")
 
-    for one in (lease, secret):
-        found = await client.get(type(one), one.key)
-        assert (found.uid, found.resource_version) == (one.uid, one.resource_version)
-        await client.delete(type(one), one.key)
+    found = await client.get(Lease, lease.key)
+    assert (found.uid, found.resource_version) == (lease.uid, lease.resource_version)
+    await client.delete(Lease, lease.key)
+
+
+async def test_a_second_operator_of_all_namespaces_is_refused_and_of_one_it_is_not(
+    helm: Helm, client: Client
+):
+    role = ClusterRole.model_validate(manager_role())
+    await client.create(role)
+    told = await helm.refusal()
+    assert "works in all namespaces already, by an installation without Helm" in told
+    await client.delete(ClusterRole, role.key)
+
+    second = replace(helm, release="second")
+    await helm.install()
+    told = await second.refusal()
+    assert f"by release {RELEASE} in namespace {NAMESPACE}" in told
+    await second.install({"namespaceRestriction": {"enabled": True}, "webhook": {"enabled": False}})
+    await second.done("uninstall")

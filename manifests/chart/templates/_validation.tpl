@@ -30,4 +30,21 @@
 {{- if and .Values.metrics.serviceMonitor.enabled (not (include "dynamo-operator.servesMetrics" .)) -}}
 {{- fail "metrics.serviceMonitor.enabled is true, but no metrics are served: set metrics.enabled=true" -}}
 {{- end -}}
+{{- if not $restriction.enabled -}}
+{{- include "dynamo-operator.refuseBesideAnother" . -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Two operators of all namespaces would work on the same objects, each by its own Lease. */ -}}
+{{- define "dynamo-operator.refuseBesideAnother" -}}
+{{- range (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" "").items -}}
+{{- $labels := default dict .metadata.labels -}}
+{{- if and (hasSuffix "-manager" .metadata.name) (eq (get $labels "app.kubernetes.io/part-of") "dynamo-operator") (eq (get $labels "app.kubernetes.io/component") "rbac") -}}
+{{- if not (include "dynamo-operator.isOurs" (list $ .apiVersion .kind "" .metadata.name)) -}}
+{{- $made := default dict .metadata.annotations -}}
+{{- $by := ternary (printf "release %s in namespace %s" (get $made "meta.helm.sh/release-name") (get $made "meta.helm.sh/release-namespace")) "an installation without Helm" (hasKey $made "meta.helm.sh/release-name") -}}
+{{- fail (printf "an operator works in all namespaces already, by %s (ClusterRole %s): uninstall that one, or install with namespaceRestriction.enabled=true" $by .metadata.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
