@@ -73,10 +73,14 @@ async def test_a_report_becomes_candidates_and_progress(desk: Desk) -> None:
 
 
 async def test_an_obsolete_candidate_goes_last(desk: Desk) -> None:
-    await desk.publication.publish(report("a", "b"))
+    client = MeddlingClient(desk.client)
+    publication = meddled(desk, client)
+    await publication.publish(report("a", "b"))
+    client.calls.clear()
 
-    await desk.publication.publish(report("b", "c", evaluated=2))
+    await publication.publish(report("b", "c", evaluated=2))
 
+    assert client.calls == ["find", "create", "replace", "apply_status", "delete"]
     assert sorted(await desk.candidates()) == ["b", "c"]
     assert (await desk.status())["candidateRefs"] == [
         {"name": "llama-g1-b"},
