@@ -89,13 +89,24 @@ def apply(
     return _apply(dict(live or _nothing(applied)), config, schema, writer, force=force)
 
 
+def check_identity(applied: Mapping[str, Any], api_version: str, kind: str) -> None:
+    """Refuse a configuration of another kind or version.
+
+    Raises:
+        StatusError: 400.
+    """
+    if (applied.get("apiVersion"), applied.get("kind")) != (api_version, kind):
+        raise bad_request(f"invalid object type: {_gvk(applied)}")
+
+
 def check_configuration(applied: Mapping[str, Any], schema: Schema | None) -> None:
     """Refuse a configuration that cannot be applied to any object.
 
     Raises:
         StatusError: as `apply` does, but for conflicts.
     """
-    if (applied.get("metadata") or {}).get("managedFields"):
+    metadata = applied.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
     try:
         field_sets.check_types(applied, schema)
@@ -238,8 +249,14 @@ def _nothing(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _identity(obj: Mapping[str, Any]) -> str:
-    metadata = obj.get("metadata") or {}
+    given = obj.get("metadata")
+    metadata = given if isinstance(given, dict) else {}
     name = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
-    group, _, version = str(obj["apiVersion"]).rpartition("/")
-    shown = f"{group}/{version}" if group else f"/{version}"
-    return f"{name}; {shown}, Kind={obj['kind']}"
+    return f"{name}; {_gvk(obj)}"
+
+
+def _gvk(obj: Mapping[str, Any]) -> str:
+    group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+    if not obj.get("kind"):
+        return f"{group}/{version}, Kind="
+    return f"{group}/{version}, Kind={obj['kind']}"

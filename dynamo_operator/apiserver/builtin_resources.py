@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -180,6 +180,13 @@ def builtin_resources() -> tuple[Resource, ...]:
     return tuple(_resources())
 
 
+_DEPRECATED: Mapping[tuple[str, str], str] = {
+    ("", "endpoints"): (
+        "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+    )
+}
+
+
 def is_builtin(group: str) -> bool:
     """Whether the server itself serves something in the group."""
     return any(resource.group == group for resource in builtin_resources())
@@ -200,6 +207,7 @@ def _resources() -> Iterator[Resource]:
             namespaced=namespaced,
             verbs=_CREATE if create_only else ALL_VERBS,
             subresources=frozenset(subresources.split()),
+            deprecation_warning=_DEPRECATED.get((group, plural), ""),
             scale=_REPLICAS if "scale" in subresources.split() else None,
             **_KEPT_ELSEWHERE.get((group, plural), {}),
         )

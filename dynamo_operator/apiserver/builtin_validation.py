@@ -17,6 +17,7 @@ from dynamo_operator.apiserver.resources import Column, Object
 from dynamo_operator.apiserver.schema import (
     Schema,
     apply_defaults,
+    drop_empty,
     drop_nulls,
     prune,
     unknown_fields,
@@ -95,8 +96,13 @@ class BuiltinStrategy:
         result = self._decoded(new)
         if subresource == "status":
             kept = {k: v for k, v in old.items() if k not in ("metadata", "status")}
-            kept |= {"metadata": result["metadata"], "status": result.get("status") or {}}
+            metadata = {f: old["metadata"].get(f) for f in self._rules.kept_by_status}
+            metadata = {
+                k: v for k, v in {**result["metadata"], **metadata}.items() if v is not None
+            }
+            kept |= {"metadata": metadata, "status": result.get("status") or {}}
             written: Object = prune(kept, self._root)
+            self._rules.default_status(written)
             return self._with_zero_values(written)
         if self._rules.has_status:
             result["status"] = prune(old.get("status") or {}, self._root.child("status"))
@@ -158,6 +164,8 @@ class BuiltinStrategy:
     def _decoded(self, obj: Object) -> Object:
         result: Object = prune(obj, self._root)
         drop_nulls(result, self._root, nullable_too=True)
+        if self._name[0] != "apiextensions.k8s.io":  # kept as JSON, where nothing is not empty
+            drop_empty(result, self._root)
         for error in self._validator.validate(result):
             if error.value == "" and error.detail.endswith('of type byte: ""'):
                 continue  # of typed fields, none is no wrong one

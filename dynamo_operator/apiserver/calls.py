@@ -20,6 +20,7 @@ from dynamo_operator.apiserver.storage import Storage
 from informers.clock import Clock, Random
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
+_LONGEST_MANAGER = 128
 _NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -102,20 +103,35 @@ class Call:
         values = self.query.texts("dryRun")
         for value in values:
             if value != "All":
-                kind = _OPTIONS.get(self.info.verb, "UpdateOptions")
                 error = status.FieldError(
                     "dryRun",
                     status.FieldErrorKind.NOT_SUPPORTED,
                     'supported values: "All"',
                     values,
                 )
-                raise status.invalid("meta.k8s.io", kind, "", [error])
+                raise self._invalid_options(error)
         return bool(values)
 
     @property
     def field_manager(self) -> str:
-        """Who manages the fields this write sets: the parameter, else the user agent's name."""
+        """Who manages the fields this write sets: the parameter, else the user agent's name.
+
+        Raises:
+            StatusError: 422 for a name that is too long, or not to be printed.
+        """
         named = self.query.text("fieldManager")
+        problem: status.FieldError | None = None
+        if len(named.encode()) > _LONGEST_MANAGER:
+            detail = f"may not be more than {_LONGEST_MANAGER} bytes"
+            problem = status.FieldError("fieldManager", status.FieldErrorKind.TOO_LONG, detail)
+        elif not named.isprintable():
+            at = next(i for i, letter in enumerate(named) if not letter.isprintable())
+            shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in named)
+            detail = f'"{shown}": invalid character U+{ord(named[at]):04X} (at position {at})'
+            kind = status.FieldErrorKind.INVALID
+            problem = status.FieldError("fieldManager", kind, detail)
+        if problem is not None:
+            raise self._invalid_options(problem)
         return named or self.request.headers.get("user-agent", "").split("/")[0] or "unknown"
 
     def not_found(self, name: str = "") -> status.StatusError:
@@ -210,8 +226,12 @@ class Call:
                 'supported values: "", "Ignore", "Strict", "Warn"',
                 value,
             )
-            raise status.invalid("meta.k8s.io", "CreateOptions", "", [error])
+            raise self._invalid_options(error)
         return value or "Warn"
+
+    def _invalid_options(self, error: status.FieldError) -> status.StatusError:
+        kind = _OPTIONS.get(self.info.verb, "UpdateOptions")
+        return status.invalid("meta.k8s.io", kind, "", [error])
 
     def report(
         self, unknown: Sequence[str], *, patched: bool = False, kind: str = "", version: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -130,6 +131,10 @@ class CustomResourceStrategy:
     ) -> list[FieldError]:
         """Return what schema and rules refuse, unchanged parts excepted."""
         errors = [*filter(_is_own, self._validator.validate_change(new, old))]
+        if subresource == "status":  # whose schema is looked at alone
+            errors = [
+                dataclasses.replace(e, detail=e.detail.removeprefix("status.")) for e in errors
+            ]
         already = set(embedded_errors(old, self._root))
         errors += [e for e in embedded_errors(new, self._root) if e not in already]
         if _blocks([*found, *errors]):
@@ -207,6 +212,12 @@ def _selector_text(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _without_status(error: FieldError) -> FieldError:
+    """Return the error with the field's name as it is inside the status."""
+    detail = error.detail.removeprefix("status.").replace(" in status.", " in ")
+    return dataclasses.replace(error, detail=detail)
 
 
 def _is_own(error: FieldError) -> bool:

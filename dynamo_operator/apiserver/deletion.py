@@ -194,12 +194,22 @@ def delete_options(call: Call) -> DeleteOptions:
     body = transient_kinds.decode(
         call, "DeleteOptions", call.body() if call.request.body.strip() else {}
     )
+    options = checked_options(call, body)
+    if body.get("dryRun"):
+        call.query = call.query.with_values("dryRun", body["dryRun"])
+    return options
+
+
+def checked_options(call: Call, body: Mapping[str, Any]) -> DeleteOptions:
+    """Read the options from a DeleteOptions object, what it leaves out from the query.
+
+    Raises:
+        StatusError: 400 or 422.
+    """
     options = read_options(body, call.query)
     errors = _validate(options)
     if errors:
         raise status.invalid("meta.k8s.io", "DeleteOptions", "", errors)
-    if body.get("dryRun"):
-        call.query = call.query.with_values("dryRun", body["dryRun"])
     return options
 
 

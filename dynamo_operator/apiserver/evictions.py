@@ -23,11 +23,15 @@ _REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
 
 def evict(call: Call, admission: PartAdmission) -> Response:
     """Answer the eviction of a Pod."""
+    sent = {"metadata": {"name": call.info.name}}
+    body = transient_kinds.decode(call, "Eviction", call.body() if call.request.body else sent)
+    check_part_name(call, body)
     pod = find(call).value
     call.object_uid = pod["metadata"]["uid"]
-    body = transient_kinds.decode(call, "Eviction", call.body() if call.request.body else {})
+    if body.get("deleteOptions", {}).get("dryRun"):
+        call.query = call.query.with_values("dryRun", body["deleteOptions"]["dryRun"])
     body = admission.admitted(call, _EVICTION, body)
-    options = deletion.read_options(body.get("deleteOptions", {}))
+    options = deletion.checked_options(call, body.get("deleteOptions", {}))
     deletion.check_preconditions(call.resource, pod, options)
     budgets = [] if _is_no_disruption(pod) else _budgets_of(call, pod)
     if len(budgets) > 1:
@@ -42,6 +46,17 @@ def evict(call: Call, admission: PartAdmission) -> Response:
         _mark(call, pod)
     deletion.delete_stored(call, find(call), options)
     return call.answer_value(201, created_status())
+
+
+def check_part_name(call: Call, part: Object) -> None:
+    """Require what is sent to a Pod's subresource to name the Pod, or nothing.
+
+    Raises:
+        StatusError: 400.
+    """
+    name = part["metadata"].get("name")
+    if name and name != call.info.name:
+        raise status.bad_request(f"name in URL does not match name in {part['kind']} object")
 
 
 def created_status() -> dict[str, Any]:

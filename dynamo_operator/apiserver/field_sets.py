@@ -213,12 +213,12 @@ def _unknown_field(name: str, schema: Schema | None, path: Path) -> Iterator[str
 
 def _wrong_items(value: list[Any], schema: Schema, path: Path) -> Iterator[str]:
     seen = set()
-    for item in value:
+    for index, item in enumerate(value):
         for name in schema.list_keys if schema.list_type == "map" else ():
             missing = not isinstance(item, dict) or _key_value(item, name, schema) is None
             if missing and not _may_be_absent(schema, name):
                 detail = "associative list with keys has an element that omits key field"
-                yield f"{words(path)}: {detail} {compact(name)}"
+                yield f"{words(path)}: element {index}: {detail} {compact(name)}"
                 return
         element = item_element(item, schema)
         if element in seen:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from dynamo_operator.apiserver import (
+    bindings,
     deletion,
     evictions,
     kubelet,
@@ -94,7 +95,7 @@ class Handlers:
         if self._reviews.answers(resource.kind) and not resource.custom:
             return self._reviews.create
         if (resource.group, resource.plural) == ("", "bindings"):
-            return partial(subresources.bind, admission=self._parts)
+            return partial(bindings.bind, admission=self._parts)
         return self._writes.create
 
     def _subresource_handler(self, call: Call) -> Handler:
@@ -103,7 +104,7 @@ class Handlers:
         if not resource.custom and unserved(info):
             raise _not_implemented(call, where)
         if info.subresource not in resource.subresources:
-            raise status.no_such_path()
+            raise call.not_found() if resource.custom else status.no_such_path()
         match info.subresource, info.verb:
             case "status" | "ephemeralcontainers", "get":
                 return reads.get
@@ -116,7 +117,7 @@ class Handlers:
             case "scale", "update" | "patch":
                 return partial(scale.write_scale, writes=self._writes, admission=self._parts)
             case "binding", "create":
-                return partial(subresources.bind, admission=self._parts)
+                return partial(bindings.bind, admission=self._parts)
             case "eviction", "create":
                 return partial(evictions.evict, admission=self._parts)
             case "token", "create":

@@ -11,6 +11,7 @@ from dynamo_operator.apiserver.calls import Call
 from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.reads import find
 from dynamo_operator.apiserver.resources import Object
+from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
 
 _LOG_PARAMETERS = (
     "follow",
@@ -45,14 +46,15 @@ async def container_log(call: Call, kubelet: KubeletClient | None) -> Response:
     if kubelet is None:
         raise status.not_implemented("pods/log without a connection to nodes")
     pod = find(call).value
+    _check_log_options(call)
     container = _container(call, pod)
     node_name = pod.get("spec", {}).get("nodeName", "")
     if not node_name:
         # Nothing has run yet, so nothing was written.
-        return Response(200, {"content-type": "text/plain"}, b"")
+        return Response(204, {}, b"")
     node = call.world.storage.get(("", "nodes"), "", node_name)
     if node is None:
-        raise status.not_found("", "nodes", node_name)
+        raise status.not_found("", "pods", node_name)  # as the real server names it
     address = kubelet_address(node.value)
     path = f"/containerLogs/{call.namespace}/{call.info.name}/{container}"
     query = [(name, call.query.text(name)) for name in _LOG_PARAMETERS if call.query.text(name)]
@@ -84,6 +86,26 @@ def kubelet_address(node: Object) -> KubeletAddress:
             return KubeletAddress(addresses[kind], int(endpoint.get("Port") or 10250))
     name = node["metadata"]["name"]
     raise status.internal_error(f"no preferred addresses found for node {name}")
+
+
+def _check_log_options(call: Call) -> None:
+    """Refuse numbers that are none, or too small.
+
+    Raises:
+        StatusError: 400 or 422.
+    """
+    errors = []
+    for name, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
+        value = call.query.integer(name)
+        if value is not None and value < least:
+            words = "greater than 0" if least else "greater than or equal to 0"
+            errors.append(FieldError(name, FieldErrorKind.INVALID, f"must be {words}", value))
+        if name == "limitBytes" and call.query.text("sinceTime"):
+            detail = "at most one of `sinceTime` or `sinceSeconds` may be specified"
+            if call.query.text("sinceSeconds"):
+                errors.append(FieldError("[]", FieldErrorKind.FORBIDDEN, detail))
+    if errors:
+        raise status.invalid("", "PodLogOptions", call.info.name, errors)
 
 
 def _container(call: Call, pod: Object) -> str:

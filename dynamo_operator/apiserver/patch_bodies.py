@@ -7,7 +7,7 @@ from typing import Any
 
 from dynamo_operator.apiserver import patches, status, strategic_merge
 from dynamo_operator.apiserver.calls import Call
-from dynamo_operator.apiserver.codec import parse_json, parse_yaml, with_whole_numbers
+from dynamo_operator.apiserver.codec import Parsed, parse_json, parse_yaml, with_whole_numbers
 from dynamo_operator.apiserver.go_texts import go_text
 from dynamo_operator.apiserver.messages import to_json
 from dynamo_operator.apiserver.resources import Object
@@ -39,7 +39,7 @@ def patch_transform(call: Call, schema: Schema | None, *, strategic: bool) -> Tr
             "force", FieldErrorKind.FORBIDDEN, "may not be specified for non-apply patch"
         )
         raise status.invalid("meta.k8s.io", "PatchOptions", "", [error])
-    body, repeated = parse_json(call.request.body)
+    body, repeated = _parsed(call)
     is_json_patch = call.content_type == JSON_PATCH
     if is_json_patch and isinstance(body, list):
         repeated = [f"json patch {text}" for text in [*repeated, *_unknown_in(body)]]
@@ -48,8 +48,10 @@ def patch_transform(call: Call, schema: Schema | None, *, strategic: bool) -> Tr
         case t if t == JSON_PATCH:
             return lambda old: _as_object(patches.json_patch(old, body))
         case t if t == MERGE_PATCH:
-            if not isinstance(body, dict):
+            if isinstance(body, list):
                 raise status.bad_request("error decoding patch: a merge patch is an object")
+            if not isinstance(body, dict):
+                raise status.bad_request("Invalid JSON Patch")
             return lambda old: _as_object(patches.merge_patch(old, body))
         case t if t == STRATEGIC_MERGE_PATCH and strategic:
             return lambda old: _as_object(strategic_merge.strategic_merge_patch(old, body, schema))
@@ -68,7 +70,10 @@ def patched(call: Call, changed: Object, decode: Callable[[Object], Object]) -> 
         StatusError: 422 where it cannot be decoded any more.
     """
     try:
-        return decode(changed)
+        decoded = decode(changed)
+        if not call.resource.custom and call.info.subresource != "scale":
+            call.resource.strategy.decoded(decoded)
+        return decoded
     except status.StatusError as error:
         if error.code != 400:
             raise
@@ -90,8 +95,9 @@ def applied_configuration(call: Call) -> Object:
         error = FieldError("fieldManager", FieldErrorKind.REQUIRED, "is required for apply patch")
         raise status.invalid("meta.k8s.io", "PatchOptions", "", [error])
     configuration, call.repeated = parse_yaml(call.request.body)
+    configuration = {} if configuration is None else configuration
     if not isinstance(configuration, dict):
-        raise status.bad_request("error decoding YAML: the configuration is not an object")
+        raise status.bad_request("error decoding patch: the configuration is not an object")
     return with_whole_numbers(configuration)  # type: ignore[no-any-return]
 
 
@@ -108,6 +114,15 @@ def report_repeated(call: Call) -> None:
         )
     if call.field_validation == "Warn":
         call.warnings += call.repeated
+
+
+def _parsed(call: Call) -> Parsed:
+    try:
+        return parse_json(call.request.body)
+    except status.StatusError as error:
+        if call.content_type == STRATEGIC_MERGE_PATCH:
+            raise
+        raise status.bad_request("invalid JSON patch") from error
 
 
 def _unknown_in(operations: list[Any]) -> Iterator[str]:

@@ -98,7 +98,7 @@ def _malformed(operation: Mapping[str, Any]) -> str:
         return f"op is {json.dumps(kind)}, one of {', '.join(sorted(_OPERATIONS))} is expected"
     for name in ("path", "from") if kind in _NEEDS_FROM else ("path",):
         pointer = operation.get(name)
-        if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
+        if not isinstance(pointer, str):
             return f"{kind} needs {name}, a JSON pointer, not {json.dumps(pointer)}"
     return ""
 
@@ -106,7 +106,10 @@ def _malformed(operation: Mapping[str, Any]) -> str:
 def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
     kind, path = operation["op"], operation["path"]
     if kind == "test":
-        if _canonical(_get(document, path, kind)) != _canonical(operation.get("value")):
+        wanted = operation.get("value")
+        if wanted is None and not _is_there(document, path):
+            return document  # what is not there is null, too
+        if _canonical(_get(document, path, kind)) != _canonical(wanted):
             raise patch_rejected(f"testing value {path} failed: test failed")
         return document
     if kind in ("add", "replace"):
@@ -120,6 +123,14 @@ def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
     if path.startswith(f"{source}/"):
         raise patch_rejected(f"move operation does not apply: {source} cannot move into itself")
     return _put(_remove(document, source, kind), path, value, "add")
+
+
+def _is_there(document: Any, pointer: str) -> bool:
+    try:
+        _get(document, pointer, "test")
+    except StatusError:
+        return False
+    return True
 
 
 def _canonical(value: Any) -> str:
@@ -147,8 +158,12 @@ def _get(document: Any, pointer: str, kind: str) -> Any:
 
 
 def _position(token: str, last: int, pointer: str, kind: str) -> int:
-    plain = token.isascii() and token.isdigit() and (token == "0" or not token.startswith("0"))
-    if not plain or int(token) > last:
+    negative = token.startswith("-")
+    digits = token.removeprefix("-")
+    plain = digits.isascii() and digits.isdigit() and (digits == "0" or not digits.startswith("0"))
+    if plain and negative and 0 < int(digits) <= last + 1:  # from the end
+        return last + 1 - int(digits)
+    if not plain or negative or int(token) > last:
         detail = f"{json.dumps(pointer)}: invalid index {token}"
         raise patch_rejected(f"{kind} operation does not apply: {detail}")
     return int(token)

@@ -263,13 +263,35 @@ def drop_nulls(
             is_dropped = nullable_too or not child.nullable
             if only_defaulted and child.default is None:
                 is_dropped = False
-            if value[name] is None and is_dropped:
+            if value[name] is None and nullable_too and child is schema.additional:
+                value[name] = _ZERO_OF.get(child.type)  # a map keeps its keys
+            elif value[name] is None and is_dropped:
                 del value[name]
             else:
                 drop_nulls(value[name], child, **how)
     elif isinstance(value, list):
         for item in value:
             drop_nulls(item, schema.items, **how)
+
+
+_ZERO_OF: Final[Mapping[str, Any]] = {"string": "", "integer": 0, "boolean": False}
+
+
+def drop_empty(value: Any, schema: Schema | None) -> None:
+    """Remove, in place, empty lists and maps, which built-in kinds do not keep; records stay."""
+    if schema is None:
+        return
+    if isinstance(value, dict):
+        for name in list(value):
+            child = schema.child(name)
+            drop_empty(value[name], child)
+            is_map = child is not None and child.additional is not None
+            is_empty = value[name] == [] or (value[name] == {} and is_map)
+            if is_empty and child is not None and name != "managedFields":
+                del value[name]
+    elif isinstance(value, list):
+        for item in value:
+            drop_empty(item, schema.items)
 
 
 def apply_defaults(value: Any, schema: Schema | None) -> None:

@@ -11,6 +11,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from dynamo_operator.apiserver.go_texts import go_text
 from dynamo_operator.apiserver.schema import Schema
 from dynamo_operator.apiserver.status import StatusError, bad_request
 
@@ -27,7 +28,9 @@ def strategic_merge_patch(target: Any, patch: Any, schema: Schema | None) -> Any
         StatusError: 400 for an unknown directive, 422 for a list item without its merge key.
     """
     if not isinstance(patch, dict):
-        raise bad_request("error decoding patch: a strategic merge patch is an object")
+        found = "array" if isinstance(patch, list) else "value"
+        go_type = "Go value of type map[string]interface {}"
+        raise bad_request(f"json: cannot unmarshal {found} into {go_type}")
     return _merge_map(target, patch, schema)
 
 
@@ -38,7 +41,7 @@ def _merge_map(target: Any, patch: Mapping[str, Any], schema: Schema | None) -> 
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
-        raise _unknown_directive(directive)
+        raise _unknown_directive(patch)
     merged = dict(target) if isinstance(target, dict) else {}
     if _RETAIN in patch:
         merged = {name: v for name, v in merged.items() if name in patch[_RETAIN]}
@@ -81,7 +84,7 @@ def _edit_lists(merged: dict[str, Any], patch: Mapping[str, Any], schema: Schema
             if name in merged and name not in patch and child is not None:
                 merged[name] = _ordered(merged[name], value, child.merge_key, merged[name])
         elif directive.startswith("$") and directive not in (_PATCH, _RETAIN):
-            raise _unknown_directive(directive)
+            raise _unknown_directive(patch)
 
 
 def _merge_list(
@@ -104,7 +107,7 @@ def _merge_list(
             content = {name: v for name, v in item.items() if name != _PATCH}
             items[identity] = _merge_map(items.get(identity), content, schema.items)
         else:
-            raise _unknown_directive(directive)
+            raise _unknown_directive(item)
     return _ordered(list(items.values()), order if order is not None else plain, key, target)
 
 
@@ -152,5 +155,6 @@ def _key_of(item: Any, key: str) -> Any:
     return identity
 
 
-def _unknown_directive(directive: Any) -> StatusError:
-    return bad_request(f"unknown patch directive {directive!r}: delete, merge or replace expected")
+def _unknown_directive(patch: Mapping[str, Any]) -> StatusError:
+    text = f"unknown patch type: {patch[_PATCH]} in map: {go_text(patch)}"
+    return StatusError(500, "", text)

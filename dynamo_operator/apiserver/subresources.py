@@ -1,4 +1,4 @@
-"""Subresources that are more than a part of the object: binding, finalize, token."""
+"""Subresources that are more than a part of the object: finalize, token."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import Any
 from dynamo_operator.apiserver import status, transient_kinds
 from dynamo_operator.apiserver.admission_webhooks import PartAdmission
 from dynamo_operator.apiserver.calls import Call, rfc3339
-from dynamo_operator.apiserver.evictions import created_status
 from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.reads import find
-from dynamo_operator.apiserver.resources import Object
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
 from dynamo_operator.apiserver.tokens import BoundObject, TokenIssuer
 from dynamo_operator.apiserver.writes import finished
@@ -20,35 +18,8 @@ from dynamo_operator.apiserver.writes import finished
 _MIN_TOKEN_SECONDS = 600
 _DEFAULT_TOKEN_SECONDS = 3600
 _MAX_TOKEN_SECONDS = 1 << 32
-_BINDING = ("v1", "Binding")
 _TOKEN_REQUEST = ("authentication.k8s.io/v1", "TokenRequest")
 _BOUND_KINDS = {"Pod": "pods", "Secret": "secrets"}
-
-
-def bind(call: Call, admission: PartAdmission) -> Response:
-    """Answer the binding of a Pod to a node."""
-    body = admission.admitted(call, _BINDING, transient_kinds.decode(call, "Binding", call.body()))
-    target = body.get("target", {}).get("name", "")
-    if not target:
-        error = FieldError("target.name", FieldErrorKind.REQUIRED)
-        raise status.invalid("", "Binding", call.info.name, [error])
-    name = call.info.name or body["metadata"].get("name", "")
-    storage, key = call.world.storage, ("", "pods")
-    stored = storage.get(key, call.namespace, name)
-    if stored is None:
-        raise status.not_found("", "pods", name)
-    pod = stored.value
-    call.object_uid = pod["metadata"]["uid"]
-    problem = ""
-    if pod["metadata"].get("deletionTimestamp"):
-        problem = f"pod {name} is being deleted, cannot be assigned to a host"
-    elif pod["spec"].get("nodeName"):
-        problem = f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
-    if problem:
-        raise status.conflict("", "pods/binding", name, problem)
-    if not call.dry_run:
-        storage.put(key, _bound(pod, target, rfc3339(call.world.now())))
-    return call.answer_value(201, created_status())
 
 
 def finalize_namespace(call: Call) -> Response:
@@ -139,22 +110,3 @@ def _bound_object(call: Call, reference: Mapping[str, Any] | None) -> BoundObjec
             "different serviceaccount name."
         )
     return BoundObject(kind, name, uid)
-
-
-def _bound(pod: Object, node: str, now: str) -> Object:
-    conditions = [
-        c
-        for c in (pod.get("status") or {}).get("conditions") or ()
-        if c.get("type") != "PodScheduled"
-    ]
-    scheduled = {
-        "type": "PodScheduled",
-        "status": "True",
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-    }
-    return {
-        **pod,
-        "spec": {**pod["spec"], "nodeName": node},
-        "status": {**(pod.get("status") or {}), "conditions": [*conditions, scheduled]},
-    }

@@ -38,6 +38,7 @@ from dynamo_operator.apiserver.reads import encoder
 from dynamo_operator.apiserver.remote import after_commit
 from dynamo_operator.apiserver.representation import served_value
 from dynamo_operator.apiserver.resources import Object
+from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
 from dynamo_operator.apiserver.storage import StoredObject
 
 _SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -101,6 +102,12 @@ class Writes:
         def changed(old: Object) -> Object:
             new = patched(call, transform(old), partial(decode, call, patched=True))
             check_name(call, new)
+            moment = new["metadata"].get("deletionTimestamp")
+            if moment and moment != old["metadata"].get("deletionTimestamp"):
+                where, detail = "metadata.deletionTimestamp", "field is immutable"
+                error = FieldError(where, FieldErrorKind.INVALID, detail, moment)
+                resource = call.resource
+                raise status.invalid(resource.group, resource.kind, call.info.name, [error])
             return new
 
         return respond(call, self.update_object(call, changed))
@@ -223,20 +230,18 @@ class Writes:
 
     def _apply(self, call: Call) -> Outcome:
         sent = applied_configuration(call)
+        apply.check_identity(sent, call.resource.api_version, call.resource.kind)
+        apply.check_configuration(sent, call.resource.strategy.schema)
+        report_repeated(call)
         configuration = decode(call, sent, reports=False)
         check_name(call, configuration)
-        if configuration["metadata"] != sent.get("metadata"):  # what is unknown has gone by now
-            whole = {**configuration, "metadata": sent.get("metadata")}
-            apply.check_configuration(whole, call.resource.strategy.schema)
         force, schema = call.query.flag("force"), call.resource.strategy.schema
         storage, key = call.world.storage, call.resource.storage_key
         if storage.get(key, call.namespace, call.info.name) is None:
             return self._apply_create(call, configuration)
 
         def merge(old: Object) -> Object:
-            new = apply.apply(old, configuration, schema, writer_of(call), force=force)
-            report_repeated(call)
-            return new
+            return apply.apply(old, configuration, schema, writer_of(call), force=force)
 
         return self.update_object(call, merge, applied=True)
 
@@ -262,8 +267,8 @@ class Writes:
                 f'User "{call.user.name}" cannot create resource "{resource.plural}" in API group '
                 f'"{resource.group}"',
             )
+        configuration = with_metadata(configuration, resourceVersion=None)
         obj = apply.apply(None, configuration, resource.strategy.schema, writer_of(call))
-        report_repeated(call)
         return self.create_object(call, obj, applied=True)
 
     def _admit(self, call: Call, new: Object, old: Object | None) -> Object:

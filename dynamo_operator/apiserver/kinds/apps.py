@@ -18,6 +18,7 @@ from dynamo_operator.apiserver.kinds.openapi import (
     STRINGS,
     OpenAPI,
     array,
+    atomic,
     kind,
     record,
 )
@@ -38,12 +39,14 @@ from dynamo_operator.apiserver.kinds.rules import (
     KindRules,
     Kinds,
     at_least,
+    forbidden,
     immutable,
     invalid,
     required,
     supported,
 )
 from dynamo_operator.apiserver.resources import Object
+from dynamo_operator.apiserver.value_checks import same
 
 _ROLLING_UPDATE: Final = record(
     maxUnavailable=INT_OR_STRING, maxSurge=INT_OR_STRING, partition=INT32
@@ -135,7 +138,9 @@ REPLICATION_CONTROLLER: Final = kind(
     ),
     status=_STATUS,
 )
+REVISION: Final = kind(data=atomic(FREE_OBJECT), revision=INT64)
 TEMPLATE: Final = kind(template=POD_TEMPLATE)
+_TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 
 
 def _default_template(spec: Object) -> None:
@@ -184,6 +189,7 @@ def _default_stateful_set(stateful_set: Object) -> None:
 
 
 def _default_daemon_set(daemon_set: Object) -> None:
+    daemon_set["metadata"].setdefault("annotations", {}).setdefault(_TEMPLATE_GENERATION, "0")
     spec = daemon_set.setdefault("spec", {})
     spec.setdefault("revisionHistoryLimit", 10)
     _default_strategy(spec.setdefault("updateStrategy", {}), surge=0, unavailable=1)
@@ -250,7 +256,39 @@ def _validate_deployment(deployment: Object) -> Errors:
     yield from supported("spec.strategy.type", strategy.get("type"), types)
     if strategy.get("type") == "Recreate" and strategy.get("rollingUpdate") is not None:
         detail = "may not be specified when strategy `type` is 'Recreate'"
-        yield invalid("spec.strategy.rollingUpdate", strategy["rollingUpdate"], detail)
+        yield forbidden("spec.strategy.rollingUpdate", detail)
+
+
+def _status_errors(*counts: str, below: str = "", words: str = "status.readyReplicas") -> Any:
+    """Return the check of a status: counts are none below zero, some none above `replicas`."""
+
+    def validate(new: Object, _old: Object) -> Errors:
+        status = new.get("status") or {}
+        for field in counts:
+            yield from at_least(f"status.{field}", status.get(field), 0)
+        replicas = status.get("replicas") or 0
+        for field in below.split():
+            if (status.get(field) or 0) > replicas:
+                detail = "cannot be greater than status.replicas"
+                yield invalid(f"status.{field}", status.get(field) or 0, detail)
+        available, ready = status.get("availableReplicas") or 0, status.get("readyReplicas") or 0
+        if below and available > ready:
+            yield invalid("status.availableReplicas", available, f"cannot be greater than {words}")
+
+    return validate
+
+
+def _create_daemon_set(daemon_set: Object) -> None:
+    daemon_set["metadata"]["annotations"][_TEMPLATE_GENERATION] = "1"
+
+
+def _carry_template_generation(new: Object, old: Object) -> None:
+    """An annotation tells how often the template has changed."""
+    known = (old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION, "1")
+    if known.isdigit() and not same(new["spec"].get("template"), old["spec"].get("template")):
+        known = str(int(known) + 1)
+    annotations = {**(new["metadata"].get("annotations") or {}), _TEMPLATE_GENERATION: known}
+    new["metadata"]["annotations"] = annotations
 
 
 def _validate_selector_update(new: Object, old: Object) -> Errors:
@@ -268,11 +306,34 @@ def _workload(schema: OpenAPI, **rules: Any) -> KindRules:
     )
 
 
+_REPLICA_STATUS_ERRORS: Final = _status_errors(
+    "replicas",
+    "fullyLabeledReplicas",
+    "readyReplicas",
+    "availableReplicas",
+    "observedGeneration",
+    "terminatingReplicas",
+    below="fullyLabeledReplicas readyReplicas availableReplicas",
+    words="readyReplicas",
+)
 KINDS: Final[Kinds] = {
     ("apps", "Deployment"): _workload(
         DEPLOYMENT,
         # Its controller copies annotations to ReplicaSets.
         generation_fields=("spec", "metadata.annotations"),
+        kept_by_status=("labels",),
+        validate_status=_status_errors(
+            "observedGeneration",
+            "replicas",
+            "updatedReplicas",
+            "readyReplicas",
+            "availableReplicas",
+            "unavailableReplicas",
+            "terminatingReplicas",
+            "collisionCount",
+            below="updatedReplicas readyReplicas availableReplicas",
+            words="readyReplicas",
+        ),
         default=_default_deployment,
         validate=_validate_deployment,
         warn_new=name_warnings,
@@ -282,22 +343,52 @@ KINDS: Final[Kinds] = {
         REPLICA_SET,
         default=_default_replica_set,
         validate=_validate_workload,
+        validate_status=_REPLICA_STATUS_ERRORS,
         warn_new=name_warnings,
         columns=columns.REPLICA_SET,
         selectable={"status.replicas": "0"},
     ),
     ("apps", "StatefulSet"): _workload(
-        STATEFUL_SET, default=_default_stateful_set, validate=_validate_workload
+        STATEFUL_SET,
+        default=_default_stateful_set,
+        validate=_validate_workload,
+        validate_status=_status_errors(
+            "replicas",
+            "readyReplicas",
+            "currentReplicas",
+            "updatedReplicas",
+            "availableReplicas",
+            "observedGeneration",
+            "collisionCount",
+            below="readyReplicas currentReplicas updatedReplicas availableReplicas",
+        ),
     ),
     ("apps", "DaemonSet"): _workload(
-        DAEMON_SET, default=_default_daemon_set, validate=_validate_workload
+        DAEMON_SET,
+        created=_create_daemon_set,
+        carry=_carry_template_generation,
+        default=_default_daemon_set,
+        validate=_validate_workload,
+        validate_status=_status_errors(
+            "currentNumberScheduled",
+            "numberMisscheduled",
+            "desiredNumberScheduled",
+            "numberReady",
+            "observedGeneration",
+            "updatedNumberScheduled",
+            "numberAvailable",
+            "numberUnavailable",
+            "collisionCount",
+        ),
     ),
+    ("apps", "ControllerRevision"): KindRules(schema=REVISION),
     ("", "ReplicationController"): KindRules(
         schema=REPLICATION_CONTROLLER,
         has_status=True,
         has_generation=True,
         default=_default_replication_controller,
         validate=_validate_replication_controller,
+        validate_status=_REPLICA_STATUS_ERRORS,
         warn=workload_warnings,
         warn_new=name_warnings,
         selectable={"status.replicas": "0"},

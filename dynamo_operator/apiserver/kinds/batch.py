@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dynamo_operator.apiserver.kinds import columns
+from dynamo_operator.apiserver.kinds.job_status import validate_job_status
 from dynamo_operator.apiserver.kinds.openapi import (
     BOOLEAN,
     CONDITION,
@@ -244,62 +245,6 @@ def _fixed_template(spec: Mapping[str, Any], *, movable: bool) -> str:
     return json.dumps(template, sort_keys=True)
 
 
-def _validate_job_status(new: Object, old: Object) -> Errors:
-    before, after = old.get("status") or {}, new.get("status") or {}
-    for field in ("active", "ready", "terminating", "succeeded", "failed"):
-        yield from at_least(f"status.{field}", after.get(field), 0)
-    were, are = _true_conditions(before), _true_conditions(after)
-    for kind_of_end in ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"):
-        if kind_of_end in were and kind_of_end not in are:
-            detail = f"cannot disable or remove the terminal condition {kind_of_end}"
-            yield invalid("status.conditions", _shown(after), detail)
-    if {"Complete", "Failed"} <= are:
-        detail = "cannot set Complete=True and Failed=true conditions"
-        yield invalid("status.conditions", _shown(after), detail)
-    for end, first in (("Complete", "SuccessCriteriaMet"), ("Failed", "FailureTarget")):
-        if end in are - were and first not in are:
-            detail = f"cannot set {end}=True condition without the {first}=true condition"
-            yield invalid("status.conditions", _shown(after), detail)
-    yield from _finished_errors(after, before, finished=bool({"Complete", "Failed"} & (are - were)))
-    if after.get("completionTime") and "Complete" not in are:
-        detail = "cannot set completionTime when there is no Complete=True condition"
-        yield invalid("status.completionTime", after["completionTime"], detail)
-    if "Complete" in are - were and not after.get("completionTime"):
-        yield required("status.completionTime", "completionTime is required for Complete jobs")
-    yield from _start_time_errors(new, after, before)
-
-
-def _finished_errors(
-    after: Mapping[str, Any], before: Mapping[str, Any], *, finished: bool
-) -> Errors:
-    if finished:
-        for field in ("active", "terminating"):
-            if after.get(field):
-                detail = f"{field}>0 is invalid for finished job"
-                yield invalid(f"status.{field}", after[field], detail)
-    for field in ("succeeded", "failed"):
-        if (after.get(field) or 0) < (before.get(field) or 0) and _true_conditions(before):
-            yield invalid(f"status.{field}", after.get(field), "cannot decrease the counter")
-
-
-def _start_time_errors(job: Object, after: Mapping[str, Any], before: Mapping[str, Any]) -> Errors:
-    started, starts = before.get("startTime"), after.get("startTime")
-    if started and not job["spec"].get("suspend"):
-        if not starts:
-            yield required("status.startTime", "startTime cannot be removed for unsuspended job")
-        elif starts != started:
-            detail = "startTime cannot be modified for unsuspended job"
-            yield required("status.startTime", detail)
-
-
-def _true_conditions(status: Mapping[str, Any]) -> set[str]:
-    return {c.get("type", "") for c in status.get("conditions") or () if c.get("status") == "True"}
-
-
-def _shown(status: Mapping[str, Any]) -> list[str]:
-    return sorted(_true_conditions(status))
-
-
 def _default_cron_job(cron_job: Object) -> None:
     spec = cron_job.setdefault("spec", {})
     spec.setdefault("concurrencyPolicy", "Allow")
@@ -348,7 +293,7 @@ KINDS: Final[Kinds] = {
         created=_create_job,
         validate=_validate_job,
         validate_update=_validate_job_update,
-        validate_status=_validate_job_status,
+        validate_status=validate_job_status,
         warn=workload_warnings,
         warn_new=name_warnings,
         columns=columns.JOB,

@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import re
+from ipaddress import ip_address
 from typing import Any, Final
 
 from dynamo_operator.apiserver.kinds import columns
@@ -124,6 +125,17 @@ CLAIM: Final = kind(
 def _create_pod(pod: Object) -> None:
     created_pod(pod)
     take_app_armor_annotations(pod)
+    if pod["spec"].get("schedulingGates"):
+        pod["status"]["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "lastProbeTime": None,
+                "lastTransitionTime": pod["metadata"].get("creationTimestamp"),
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+        ]
 
 
 def _create_namespace(namespace: Object) -> None:
@@ -149,6 +161,26 @@ def _validate_namespace(namespace: Object) -> Errors:
         if "/" not in finalizer and finalizer != "kubernetes":
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             yield invalid("spec.finalizers", finalizer, detail)
+
+
+def _default_pod_status(pod: Object) -> None:
+    """Of a Pod's address and its addresses the one speaks for the others."""
+    said = pod["status"]
+    address, addresses = said.get("podIP"), said.get("podIPs") or []
+    if address and (not addresses or addresses[0].get("ip") != address):
+        said["podIPs"] = [{"ip": address}]
+    elif addresses and not address:
+        said["podIP"] = addresses[0].get("ip", "")
+
+
+def _validate_pod_status(new: Object, old: Object) -> Errors:
+    yield from validate_pod_status(new, old)
+    for index, entry in enumerate((new.get("status") or {}).get("podIPs") or ()):
+        try:
+            ip_address(entry.get("ip", ""))
+        except ValueError:
+            detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+            yield invalid(f"status.podIPs[{index}]", entry.get("ip", ""), detail)
 
 
 def _default_node(node: Object) -> None:
@@ -305,8 +337,9 @@ KINDS: Final[Kinds] = {
         validate=validate_pod,
         validate_new=validate_new_pod,
         validate_update=validate_pod_update,
-        validate_status=validate_pod_status,
+        validate_status=_validate_pod_status,
         parts={"ephemeralcontainers": Part("ephemeralContainers", validate_ephemeral_change)},
+        default_status=_default_pod_status,
         warn=pod_warnings,
         warn_new=name_warnings,
         columns=columns.POD,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dynamo_operator.apiserver.go_texts import go_text
 from dynamo_operator.apiserver.kinds.rules import Errors, forbidden, not_found
 from dynamo_operator.apiserver.resources import Object
 
@@ -50,4 +51,6 @@ def validate_ephemeral_change(new: Object, old: Object) -> Errors:
         if name not in now:
             yield forbidden(_PATH, f'existing ephemeral containers "{name}" may not be removed\n')
         elif now[name] != before:
-            yield forbidden(_PATH, f'existing ephemeral containers "{name}" may not be changed\n')
+            change = f"from {go_text(before)} to {go_text(now[name])}"
+            detail = f'existing ephemeral containers "{name}" may not be changed\n{change}'
+            yield forbidden(_PATH, detail)

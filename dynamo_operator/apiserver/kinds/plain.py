@@ -50,18 +50,12 @@ def _default_endpoints(endpoints: Object) -> None:
             port.setdefault("protocol", "TCP")
 
 
-def _warn_of_endpoints(endpoints: Object) -> list[str]:
-    return ["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"]
-
-
 KINDS: Final[Kinds] = {
     ("", "ResourceQuota"): KindRules(
         schema=FREE_FORM, has_status=True, columns=columns.RESOURCE_QUOTA
     ),
     ("", "LimitRange"): KindRules(schema=FREE_FORM),
-    ("", "Endpoints"): KindRules(
-        schema=FREE_FORM, default=_default_endpoints, warn=_warn_of_endpoints
-    ),
+    ("", "Endpoints"): KindRules(schema=FREE_FORM, default=_default_endpoints),
     ("", "PersistentVolume"): KindRules(schema=FREE_FORM, has_status=True, default=_default_volume),
     ("networking.k8s.io", "NetworkPolicy"): KindRules(
         schema=_NETWORK_POLICY, has_generation=True, default=_default_network_policy

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from dynamo_operator.apiserver.go_texts import go_text
 from dynamo_operator.apiserver.kinds.ephemeral_containers import (
     validate_ephemeral_containers,
     validate_none_at_first,
@@ -133,8 +134,14 @@ def validate_pod_update(new: Object, old: Object) -> Errors:
     if kept:
         detail = "existing toleration can not be modified except its tolerationSeconds"
         yield forbidden("spec.tolerations", detail)
+    gates = [gate.get("name") for gate in old["spec"].get("schedulingGates") or ()]
+    for index, gate in enumerate(new["spec"].get("schedulingGates") or ()):
+        if gate.get("name") not in gates:
+            detail = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
+            yield forbidden(f"spec.schedulingGates[{index}].name", detail)
     if not same(_fixed_part(new), _fixed_part(old)):
-        yield forbidden("spec", _MUTABLE_WORDS)
+        change = f"from {go_text(_fixed_part(old))} to {go_text(_fixed_part(new))}"
+        yield forbidden("spec", f"{_MUTABLE_WORDS}\n{change}")
 
 
 def validate_pod_status(new: Object, old: Object) -> Errors:

@@ -57,6 +57,8 @@ class KindRules:
         schema: OpenAPI of the object without apiVersion, kind and metadata.
         has_status: whether status is written through a subresource only.
         status_on_create: whether a new object may bring its status.
+        kept_by_status: fields of metadata that the status subresource does not write.
+        default_status: defaulting of what the status subresource writes.
         has_generation: whether the kind counts generations.
         generation_fields: the dotted paths of the fields a change of which counts.
         unknown: unknown fields inside what the schema leaves free.
@@ -77,6 +79,8 @@ class KindRules:
     schema: Mapping[str, Any]
     has_status: bool = False
     status_on_create: bool = False
+    kept_by_status: tuple[str, ...] = ()
+    default_status: Default = nothing
     has_generation: bool = False
     generation_fields: tuple[str, ...] = ("spec",)
     unknown: Callable[[Object], Iterable[str]] = field(default=lambda obj: ())

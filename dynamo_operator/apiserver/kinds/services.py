@@ -28,6 +28,7 @@ from dynamo_operator.apiserver.kinds.rules import (
     KindRules,
     Kinds,
     duplicate,
+    forbidden,
     immutable,
     invalid,
     problems,
@@ -281,6 +282,13 @@ def _validate_endpoint_slice_update(new: Object, old: Object) -> Errors:
     return immutable("addressType", new.get("addressType"), old.get("addressType"))
 
 
+def _validate_service_status(new: Object, _old: Object) -> Errors:
+    balancer = (new.get("status") or {}).get("loadBalancer") or {}
+    if balancer.get("ingress") and new["spec"].get("type") != "LoadBalancer":
+        detail = "may only be used when `spec.type` is 'LoadBalancer'"
+        yield forbidden("status.loadBalancer.ingress", detail)
+
+
 KINDS: Final[Kinds] = {
     ("", "Service"): KindRules(
         schema=SERVICE,
@@ -290,6 +298,7 @@ KINDS: Final[Kinds] = {
         carry=_keep_allocations,
         validate=_validate_service,
         validate_update=_validate_service_update,
+        validate_status=_validate_service_status,
         columns=columns.SERVICE,
         selectable={"spec.clusterIP": "", "spec.type": ""},
     ),

@@ -35,15 +35,40 @@ _DAEMON_NUMBERS: Final = (
     "numberMisscheduled",
     "numberReady",
 )
+_CHANGED: Final = [{"lastTransitionTime": None}]
+_PROBED: Final = [{"lastProbeTime": None, "lastTransitionTime": None}]
+_UPDATED: Final = [{"lastUpdateTime": None, "lastTransitionTime": None}]
+_BEATEN: Final = [{"lastHeartbeatTime": None, "lastTransitionTime": None}]
+_CONTAINER_STATUSES: Final = [
+    {
+        "name": "",
+        "state": {},
+        "lastState": {},
+        "ready": False,
+        "restartCount": 0,
+        "image": "",
+        "imageID": "",
+    }
+]
+_POD_STATUS: Final = {
+    "conditions": _PROBED,
+    "containerStatuses": _CONTAINER_STATUSES,
+    "initContainerStatuses": _CONTAINER_STATUSES,
+    "ephemeralContainerStatuses": _CONTAINER_STATUSES,
+}
 _WORKLOAD: Final = {"selector": None, "template": _TEMPLATE}
 
 _ZERO: Final[Mapping[tuple[str, str], Mapping[str, Any]]] = {
-    ("", "Namespace"): {"spec": {}, "status": {}},
+    ("", "Namespace"): {"spec": {}, "status": {"conditions": _CHANGED}},
     ("", "Node"): {
         "spec": {},
-        "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": _NODE_INFO},
+        "status": {
+            "conditions": _BEATEN,
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+            "nodeInfo": _NODE_INFO,
+        },
     },
-    ("", "Pod"): {"spec": _POD_SPEC, "status": {}},
+    ("", "Pod"): {"spec": _POD_SPEC, "status": _POD_STATUS},
     ("", "Service"): {"spec": {}, "status": {"loadBalancer": {}}},
     ("", "Event"): {
         "involvedObject": {},
@@ -55,26 +80,35 @@ _ZERO: Final[Mapping[tuple[str, str], Mapping[str, Any]]] = {
         "reportingInstance": "",
     },
     ("", "PersistentVolume"): {"spec": {}, "status": {}},
-    ("", "PersistentVolumeClaim"): {"spec": {"resources": {}}, "status": {}},
-    ("", "ReplicationController"): {"spec": {}, "status": {"replicas": 0}},
+    ("", "PersistentVolumeClaim"): {
+        "spec": {"resources": {}},
+        "status": {"conditions": _PROBED},
+    },
+    ("", "ReplicationController"): {
+        "spec": {},
+        "status": {"replicas": 0, "conditions": _CHANGED},
+    },
     ("", "ResourceQuota"): {"spec": {}, "status": {}},
     ("", "LimitRange"): {"spec": {"limits": None}},
     ("", "PodTemplate"): {"template": _TEMPLATE},
-    ("apps", "Deployment"): {"spec": {**_WORKLOAD, "strategy": {}}, "status": {}},
+    ("apps", "Deployment"): {
+        "spec": {**_WORKLOAD, "strategy": {}},
+        "status": {"conditions": _UPDATED},
+    },
     ("apps", "ReplicaSet"): {
         "spec": {"selector": None, "template": {"metadata": {}, "spec": _POD_SPEC}},
-        "status": {"replicas": 0},
+        "status": {"replicas": 0, "conditions": _CHANGED},
     },
     ("apps", "StatefulSet"): {
         "spec": {**_WORKLOAD, "serviceName": "", "updateStrategy": {}},
-        "status": {"replicas": 0, "availableReplicas": 0},
+        "status": {"replicas": 0, "availableReplicas": 0, "conditions": _CHANGED},
     },
     ("apps", "DaemonSet"): {
         "spec": {**_WORKLOAD, "updateStrategy": {}},
-        "status": dict.fromkeys(_DAEMON_NUMBERS, 0),
+        "status": {**dict.fromkeys(_DAEMON_NUMBERS, 0), "conditions": _CHANGED},
     },
     ("apps", "ControllerRevision"): {"data": None},
-    ("batch", "Job"): {"spec": _JOB, "status": {}},
+    ("batch", "Job"): {"spec": _JOB, "status": {"conditions": _PROBED}},
     ("batch", "CronJob"): {
         "spec": {"jobTemplate": {"metadata": {}, "spec": _JOB}, "schedule": ""},
         "status": {},
@@ -85,7 +119,7 @@ _ZERO: Final[Mapping[tuple[str, str], Mapping[str, Any]]] = {
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): {"roleRef": {"kind": "", "name": ""}},
     ("coordination.k8s.io", "Lease"): {"spec": {}},
     ("events.k8s.io", "Event"): {"deprecatedSource": {}, "eventTime": None, "regarding": {}},
-    ("discovery.k8s.io", "EndpointSlice"): {"addressType": ""},
+    ("discovery.k8s.io", "EndpointSlice"): {"addressType": "", "endpoints": [{"conditions": {}}]},
     ("policy", "PodDisruptionBudget"): {"spec": {}, "status": {}},
     ("apiextensions.k8s.io", "CustomResourceDefinition"): {
         "spec": {"group": "", "names": _NAMES, "scope": "", "versions": None},
@@ -110,7 +144,10 @@ def filled(value: Any, zero: Any) -> Any:
         return value
     shown = dict(value)
     for name, default in zero.items():
-        if shown.get(name) is None:
+        if isinstance(default, list):  # what each item shows
+            if name in shown:
+                shown[name] = [filled(item, default[0]) for item in shown[name] or ()]
+        elif shown.get(name) is None:
             shown[name] = filled({}, default) if isinstance(default, Mapping) else default
         else:
             shown[name] = filled(shown[name], default)

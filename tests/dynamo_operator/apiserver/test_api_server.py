@@ -109,7 +109,9 @@ async def test_whatever_is_sent_the_answer_is_an_object_or_a_status(seed):
             body = spoilt(random, body)
         answer = await api.ask(method, path, body, content_type=content_type or "application/json")
 
-        assert answer.status in {200, 201, 400, 404, 409, 422}, json.dumps(body)
+        # A real server does not tell a binding's errors as a refusal.
+        is_bad_target = answer.status == 500 and answer.message.startswith("target.")
+        assert is_bad_target or answer.status in {200, 201, 400, 404, 409, 422}, json.dumps(body)
         assert answer.body["kind"] == "Status" or answer.status < 300
 
 

@@ -468,12 +468,15 @@ class TestJobs:
         running = job()
         done: dict[str, Any] = {
             "conditions": self.condition("SuccessCriteriaMet", "Complete"),
+            "startTime": "2026-01-01T00:00:00Z",
             "completionTime": "2026-01-01T00:00:00Z",
             "succeeded": 1,
         }
 
         assert update_errors(running, "status", status=done) == []
-        [text] = update_errors(running, "status", status={"conditions": self.condition("Failed")})
+        begun = {"startTime": "2026-01-01T00:00:00Z"}
+        failed = {**begun, "conditions": self.condition("Failed")}
+        [text] = update_errors(running, "status", status=failed)
         assert text.endswith(
             "cannot set Failed=True condition without the FailureTarget=true condition"
         )
@@ -481,10 +484,14 @@ class TestJobs:
         [text] = update_errors(
             complete, "status", status={**done, "conditions": self.condition("Complete")}
         )
-        assert text.endswith("cannot disable or remove the terminal condition SuccessCriteriaMet")
+        assert text.endswith("cannot disable the SuccessCriteriaMet=True condition")
 
     def test_a_finished_job_has_no_active_pods(self):
-        failed = {"conditions": self.condition("FailureTarget", "Failed"), "active": 1}
+        failed = {
+            "startTime": "2026-01-01T00:00:00Z",
+            "conditions": self.condition("FailureTarget", "Failed"),
+            "active": 1,
+        }
 
         assert update_errors(job(), "status", status=failed) == [
             "status.active: Invalid value: 1: active>0 is invalid for finished job"

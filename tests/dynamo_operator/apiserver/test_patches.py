@@ -141,7 +141,7 @@ def test_what_is_no_list_of_operations_is_a_bad_request(patch, words):
     "operation",
     [
         {"op": "merge", "path": "/a"},
-        {"op": "add", "path": "a", "value": 1},
+        {"op": "add", "path": 1, "value": 1},
         {"op": "move", "path": "/a"},
     ],
 )

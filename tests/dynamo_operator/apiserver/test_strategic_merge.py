@@ -136,8 +136,8 @@ def test_status_conditions_merge_by_type():
 @pytest.mark.parametrize(
     ("patch", "code", "words"),
     [
-        ([], 400, "a strategic merge patch is an object"),
-        ({"spec": {"$patch": "sideways"}}, 400, "unknown patch directive 'sideways'"),
+        ([], 400, "cannot unmarshal array into Go value"),
+        ({"spec": {"$patch": "sideways"}}, 500, "unknown patch type: sideways in map"),
         (
             {"spec": {"containers": [{"image": "x"}]}},
             500,

@@ -436,7 +436,7 @@ async def test_nothing_is_created_in_a_namespace_that_is_missing():
 
 
 async def test_the_field_manager_of_a_plain_write_is_the_user_agents_name():
-    answer = await Api().create(CONFIG_MAPS, config_map("a"))
+    answer = await Api().create(CONFIG_MAPS, config_map("a", k="v"))
 
     (entry,) = answer.body["metadata"]["managedFields"]
     assert (entry["manager"], entry["operation"]) == ("tester", "Update")
