@@ -19,6 +19,9 @@ from informers.errors import InformerError
 
 PROGRAM = "dynamo-operator"
 
+_ASK = "__complete"
+"""What the completion scripts call; no command for people."""
+
 # One that is ignored from the start stays so: nohup and a shell's & mean it.
 _ENDING_SIGNALS = ("SIGHUP", "SIGINT", "SIGTERM")
 _SIGNAL_EXIT = 128  # plus the signal's number
@@ -39,6 +42,7 @@ COMMANDS = {
     "report": "write a search as one HTML page",
     "crds": "install and remove our CustomResourceDefinitions",
     "doctor": "find what is wrong with an installation, and how to mend it",
+    "completion": "print what completes commands in bash, zsh or fish",
     "simulate": "run an operator again and again under faults, on virtual time",
 }
 
@@ -58,6 +62,8 @@ def run(words: Sequence[str], *, program: str = PROGRAM) -> int:
         KeyboardInterrupt: it was interrupted before it began, or after it ended.
     """
     debug = False
+    if words[:1] == [_ASK]:
+        return _answer(words)
     try:
         parsed = parser(words, program=program).parse_args(words)
         debug = parsed.debug
@@ -75,6 +81,14 @@ def run(words: Sequence[str], *, program: str = PROGRAM) -> int:
         if debug:
             raise
         return told(error)
+
+
+def _answer(words: Sequence[str]) -> int:
+    """Answer a shell, which shows nothing of what goes wrong."""
+    _, dashes, *asked = [*words, *[""] * (2 - len(words))]
+    run_ask: Callable[[Sequence[str]], int]
+    run_ask = import_module("dynamo_operator.cli.completion").run_ask
+    return run_ask(asked if dashes == "--" else [dashes, *asked])
 
 
 def told(error: Exception) -> int:
@@ -131,8 +145,13 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"{self.prog}: {message}; see `{self.prog} --help`\n")
 
 
-def parser(words: Sequence[str], *, program: str = PROGRAM) -> argparse.ArgumentParser:
-    """Return the parser of a call: only the command that it names is complete."""
+def parser(words: Sequence[str] | None, *, program: str = PROGRAM) -> argparse.ArgumentParser:
+    """Return the parser of a call: only the command that it names is complete.
+
+    Args:
+        words: of the call; None: all commands are complete.
+        program: how it was called.
+    """
     made = _Parser(
         prog=program, description="Search for the best deployment of a model, on Kubernetes."
     )
@@ -140,10 +159,10 @@ def parser(words: Sequence[str], *, program: str = PROGRAM) -> argparse.Argument
     made.add_argument("--debug", action="store_true", help="show tracebacks")
     made.set_defaults(ends_on_signal=False)
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    chosen = next((word for word in words if not word.startswith("-")), "")
+    chosen = next((word for word in words or () if not word.startswith("-")), "")
     for name, summary in COMMANDS.items():
         sentence = f"{summary[0].upper()}{summary[1:]}."
         command = commands.add_parser(name, help=summary, description=sentence)
-        if name == chosen:
+        if words is None or name == chosen:
             import_module(f"dynamo_operator.cli.{name}").configure(command)
     return made

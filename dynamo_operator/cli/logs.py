@@ -22,7 +22,9 @@ _LEVELS: dict[LogLevel, int] = {
 def add_log_flags(parser: argparse.ArgumentParser) -> None:
     """Add --log-level and --log-format."""
     group = parser.add_argument_group("logs")
-    group.add_argument("--log-level", choices=sorted(_LEVELS), default="info")
+    group.add_argument(
+        "--log-level", choices=sorted(_LEVELS), default="info", help="the least that is told"
+    )
     group.add_argument(
         "--log-format",
         choices=("auto", "console", "json"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from dynamo_operator.aisimulate.document import dump_yaml
@@ -89,9 +91,14 @@ def _folders() -> dict[str, dict[str, dict[str, Any]]]:
     }
 
 
-def stale_files(root: Path) -> list[str]:
-    """Return one line for every generated file that is missing, differs, or is a stranger."""
-    files = generated_files()
+def stale_files(root: Path, *, more: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """Return one line for every generated file that is missing, differs, or is a stranger.
+
+    Args:
+        root: of the repository.
+        more: text of further files by their paths.
+    """
+    files = {**generated_files(), **more}
     lines = []
     for path, text in sorted(files.items()):
         target = root / path
@@ -106,10 +113,15 @@ def stale_files(root: Path) -> list[str]:
     return [*lines, *(f"{path} is not generated: remove it" for path in sorted(strangers))]
 
 
-def write_files(root: Path) -> list[str]:
-    """Write what is missing or differs; return the paths written."""
+def write_files(root: Path, *, more: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """Write what is missing or differs; return the paths written.
+
+    Args:
+        root: of the repository.
+        more: text of further files by their paths.
+    """
     written = []
-    for path, text in sorted(generated_files().items()):
+    for path, text in sorted({**generated_files(), **more}.items()):
         target = root / path
         if target.is_file() and target.read_text(encoding="utf-8") == text:
             continue
