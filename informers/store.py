@@ -178,12 +178,16 @@ class Lister:
     def by_index(self, index: Index | str, value: str) -> list[CachedObject]:
         """Return the objects that the index has under that value.
 
+        BY_NAMESPACE may be asked for without being kept, which pays where there are several.
+
         Raises:
             KeyError: there is no such index; the message names those there are.
         """
         name = index if isinstance(index, str) else index.name
         table = self._contents.indexes.get(name)
         if table is None:
+            if name == BY_NAMESPACE.name:
+                return self.list(value)
             known = ", ".join(sorted(self._contents.indexes)) or "none"
             raise KeyError(f"index {name!r} does not exist (there are: {known})")
         objects = self._contents.objects
@@ -236,7 +240,8 @@ class _IndexTable:
 
     def __init__(self, index: Index, failed: IndexFailed | None) -> None:
         self.index = index
-        self.keys: dict[str, set[ObjectKey]] = {}
+        # Keys are those of dictionaries: sets take three times the room.
+        self.keys: dict[str, dict[ObjectKey, None]] = {}
         self._failed = failed
 
     def move(self, key: ObjectKey, old: CachedObject | None, new: CachedObject | None) -> None:
@@ -250,11 +255,14 @@ class _IndexTable:
         for value in before:
             keys = self.keys.get(value)
             if keys is not None:
-                keys.discard(key)
+                keys.pop(key, None)
                 if not keys:
                     del self.keys[value]
         for value in after:
-            self.keys.setdefault(value, set()).add(key)
+            keys = self.keys.get(value)
+            if keys is None:
+                keys = self.keys[value] = {}
+            keys[key] = None
 
     def _values(self, obj: CachedObject, *, report: bool = False) -> tuple[str, ...]:
         try:

@@ -108,8 +108,11 @@ class TypeCache:
         self._timeout = own_write_timeout_seconds
         self._indexes: dict[str, Index] = {}
         informer.add_handler(self._changed)
-        for index in (BY_NAMESPACE, BY_OWNER_UID):
-            self.add_index(index)
+        self.add_index(BY_OWNER_UID)
+        if scope.resource_type.namespaced and not scope.namespace:
+            self.add_index(BY_NAMESPACE)
+        else:
+            self._indexes[BY_NAMESPACE.name] = BY_NAMESPACE  # of one namespace it would hold all
 
     def add_index(self, index: Index) -> None:
         """Keep an index from now on."""

@@ -93,6 +93,7 @@ def test_a_namespace_is_listed_without_its_index_too():
     store.apply(added("b", 1, namespace="y"))
 
     assert store.lister.list("y") == [widget("b", 1, namespace="y")]
+    assert store.lister.by_index(BY_NAMESPACE, "y") == [widget("b", 1, namespace="y")]
 
 
 def test_indexes_follow_changes_replacements_and_deletions():

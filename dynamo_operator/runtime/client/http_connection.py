@@ -14,7 +14,7 @@ from dynamo_operator.runtime.client.http import HttpRequest
 LARGEST_BODY = 512 * 1024 * 1024
 LARGEST_HEAD = 256 * 1024
 
-_HIGH_WATER = 2**20  # bytes of a stream that wait for their reader before reading pauses
+_HIGH_WATER = 2**17  # bytes of a stream that wait for their reader before reading pauses
 _GZIP = zlib.MAX_WBITS | 16
 _ANSWERED_BY_A_HEAD = frozenset({"HEAD", "CONNECT"})
 

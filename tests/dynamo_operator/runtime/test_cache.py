@@ -20,7 +20,7 @@ from dynamo_operator.runtime.reconciler import Result
 from dynamo_operator.runtime.selectors import by_field
 from dynamo_operator.runtime.sources import Watch
 from dynamo_operator.runtime.type_cache import Scope
-from informers.indexers import BY_OWNER_UID, Index
+from informers.indexers import BY_NAMESPACE, BY_OWNER_UID, Index
 from tests.dynamo_operator.runtime.widgets import (
     HeldWatches,
     Widget,
@@ -141,6 +141,18 @@ async def test_an_index_finds_by_owner_or_by_a_function_of_ones_own(cluster):
 
     assert [child.key.name for child in children] == ["child"]
     assert [found.key.name for found in sized] == ["p"]
+
+
+async def test_a_cache_of_one_namespace_finds_by_namespace_without_an_index(cluster):
+    for namespace in ("default", "kube-system"):
+        await cluster.client.create(ConfigMap.new("a", namespace=namespace))
+
+    async with cluster.manager(watching(ConfigMap), namespaces=["default"]) as manager:
+        here = await manager.reader.by_index(ConfigMap, BY_NAMESPACE, "default")
+        there = await manager.reader.by_index(ConfigMap, BY_NAMESPACE, "kube-system")
+
+    assert [str(found.key) for found in here] == ["default/a"]
+    assert there == []
 
 
 async def test_several_namespaces_have_a_watch_each_and_nothing_else_is_seen(cluster):
