@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
+from asyncio import get_running_loop
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -29,7 +29,7 @@ class SystemClock:
     def monotonic(self) -> float:
         """Return the running loop's time, or the machine's outside a loop."""
         try:
-            return asyncio.get_running_loop().time()
+            return get_running_loop().time()
         except RuntimeError:
             return time.monotonic()
 

@@ -298,7 +298,11 @@ class Cache:
                     f"{resource_type}: cached reads work while the manager runs; "
                     "before that read with manager.uncached_reader"
                 )
-            missing = next((cache for cache in caches if not cache.informer.is_synced), None)
+            missing = None
+            for cache in caches:  # almost always one, and asked by every read
+                if not cache.informer.is_synced:
+                    missing = cache
+                    break
             if missing is None:
                 return caches
             try:

@@ -108,19 +108,23 @@ class OwnWrites:
         pending = self.pending(key)
         if pending is None:
             pending = self._pending[key] = PendingWrite(key)
-        pending.overdue = pending.in_doubt_until > self._clock.monotonic()
+        pending.overdue = self._is_in_doubt(pending)
         for owner in owners:
             pending.owners[owner] = None
             self._by_owner.setdefault(owner, {})[key] = None
         return pending
 
     def _is_visible(self, pending: PendingWrite) -> bool:
-        if pending.in_doubt_until > self._clock.monotonic():
+        if self._is_in_doubt(pending):
             return False
         wanted, deleted_uid = pending.resource_version, pending.deleted_uid
         if wanted and not self._lister.has_seen(pending.key, wanted):
             return False
         return not deleted_uid or self._lister.is_gone(pending.key, deleted_uid)
+
+    def _is_in_doubt(self, pending: PendingWrite) -> bool:
+        until = pending.in_doubt_until
+        return until > 0 and until > self._clock.monotonic()
 
     def _drop(self, pending: PendingWrite) -> None:
         del self._pending[pending.key]

@@ -33,10 +33,10 @@ class Result:
     longest_backoff: float | None = None
     priority: int | None = None
 
-    @classmethod
-    def done(cls) -> Self:
+    @staticmethod
+    def done() -> Result:
         """Nothing more to do until something changes."""
-        return cls()
+        return _DONE
 
     @classmethod
     def requeue(cls, *, after: float, priority: int | None = None) -> Self:
@@ -61,6 +61,9 @@ class Result:
             priority: of the key then.
         """
         return cls(backoff_reason=reason, longest_backoff=at_most, priority=priority)
+
+
+_DONE = Result()
 
 
 class Reconciler(Protocol):

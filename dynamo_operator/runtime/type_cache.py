@@ -179,7 +179,7 @@ class TypeCache:
 
     async def is_current(self, key: ObjectKey) -> bool:
         """Wait, bounded, for an own write to that object; False: read live instead."""
-        if not self._own_writes:
+        if not self._own_writes or self._own_writes.pending(key) is None:
             return True
 
         def pending() -> list[PendingWrite]:

@@ -129,8 +129,8 @@ def decode(kind: type[M] | ResourceType, data: bytes) -> M | dict[str, Any]:
     value = decode_json(data)
     if not isinstance(value, dict):
         raise MalformedJsonError("not a JSON object")
-    resource_type = resource_type_of(kind)
     if "kind" not in value or "apiVersion" not in value:
+        resource_type = resource_type_of(kind)
         identity = {"apiVersion": resource_type.api_version, "kind": resource_type.kind}
         value = {**identity, **value}
     if isinstance(kind, ResourceType):
@@ -142,7 +142,7 @@ def decode(kind: type[M] | ResourceType, data: bytes) -> M | dict[str, Any]:
     try:
         return cast("M", cast("type[KubeModel]", kind).model_validate(value))
     except ValidationError as error:
-        raise DecodeError(_misfit(resource_type, value, error)) from None
+        raise DecodeError(_misfit(resource_type_of(kind), value, error)) from None
 
 
 def resource_type_of(kind: type[Any] | ResourceType) -> ResourceType:

@@ -64,6 +64,8 @@ class HttpTransport:
             self._prefix = base
             if self._proxy.authorization:
                 self._headers.append(("Proxy-Authorization", self._proxy.authorization))
+        self._header_names = frozenset(name.lower() for name, _ in self._headers)
+        self._header_lines = [f"{name}: {value}" for name, value in self._headers]
         self._requests: ConnectionPool | None = None
         self._streams: ConnectionPool | None = None
         self._destination: Destination | None = None
@@ -183,8 +185,11 @@ class HttpTransport:
         if _NOT_IN_A_TARGET.search(target):
             raise ValueError("the path has a space or a control character")
         lines = [f"{request.method} {target} HTTP/1.1"]
-        own = {name.lower() for name in request.headers}
-        lines += [f"{name}: {value}" for name, value in self._headers if name.lower() not in own]
+        own = [name.lower() for name in request.headers]
+        if self._header_names.isdisjoint(own):
+            lines += self._header_lines
+        else:
+            lines += [f"{n}: {value}" for n, value in self._headers if n.lower() not in own]
         lines += [f"{name}: {value}" for name, value in request.headers.items()]
         if request.body is not None or request.method not in _BODILESS_METHODS:
             lines.append(f"Content-Length: {len(request.body or b'')}")

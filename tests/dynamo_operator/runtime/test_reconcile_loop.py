@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 from itertools import pairwise
+from uuid import RFC_4122, UUID
 
 import pytest
 import structlog
@@ -448,6 +449,8 @@ async def test_each_attempt_has_its_own_id_and_log_context():
 
     (first_id, first), (second_id, second) = seen
     assert first_id != second_id
+    for text in (first_id, second_id):
+        assert (str(UUID(text)), UUID(text).version, UUID(text).variant) == (text, 4, RFC_4122)
     assert first == {
         "controller": "w",
         "kind": "Widget",
