@@ -90,7 +90,12 @@ def build_manager(
 
 def _add_searches(manager: Manager, settings: OperatorSettings) -> None:
     """Add what is done about Requests and Runs."""
-    gpus = GpuDiscovery(manager.uncached_reader, fetch=fetch_text, clock=manager.clock)
+    gpus = GpuDiscovery(
+        manager.uncached_reader,
+        fetch=fetch_text,
+        clock=manager.clock,
+        enabled=settings.discovers_gpus,
+    )
     policy = settings.validate_effective_input
     request.add_to(manager, history_limit=settings.run_history_limit, gpus=gpus, policy=policy)
     run.add_to(manager, run_settings(settings), gpus=gpus)

@@ -141,8 +141,12 @@ def _handled_signals(handle: Callable[[signal.Signals], None]) -> Iterator[None]
 class _Parser(argparse.ArgumentParser):
     """Tells a wrong call in one line; the usage of a command with many flags is a page."""
 
+    command = ""
+    """Whose help is of use, where it is not this parser's own."""
+
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+        see = f"see `{' '.join(filter(None, (self.prog, self.command)))} --help`"
+        self.exit(USAGE, f"{self.prog}: {message}; {see}\n")
 
 
 def parser(words: Sequence[str] | None, *, program: str = PROGRAM) -> argparse.ArgumentParser:
@@ -158,8 +162,10 @@ def parser(words: Sequence[str] | None, *, program: str = PROGRAM) -> argparse.A
     made.add_argument("--version", action="version", version=version("dynamo-operator"))
     made.add_argument("--debug", action="store_true", help="show tracebacks")
     made.set_defaults(ends_on_signal=False)
-    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     chosen = next((word for word in words or () if not word.startswith("-")), "")
+    if chosen in COMMANDS:
+        made.command = chosen  # unknown flags of it are told by this parser
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
         sentence = f"{summary[0].upper()}{summary[1:]}."
         command = commands.add_parser(name, help=summary, description=sentence)

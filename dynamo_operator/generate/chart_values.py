@@ -14,6 +14,7 @@ Schema = dict[str, Any]
 _KNOWN_BETTER: Final = {
     "discovery",
     "featureGates",
+    "gpu",
     "operatorImage",
     "server",
     "watchNamespaces",

@@ -43,6 +43,8 @@ PERMISSIONS: Final = (
 )
 """What discovery reads, in all namespaces; it is a role of its own, so that it can be withheld."""
 
+_OFF: Final = "the operator's setting gpu.discoveryEnabled is off"
+
 Fetch = Callable[[str], Awaitable[str]]
 """GETs a URL and returns the text; raises a ClientError, also for a status other than 200."""
 
@@ -55,6 +57,7 @@ class GpuDiscovery:
         fetch: scrapes an exporter; None leaves metrics out.
         clock: ages the cache.
         endpoint: URL of an exporter; `{POD_IP}` stands for its Pod's address.
+        enabled: False: nothing is ever asked, and nothing found.
     """
 
     def __init__(
@@ -64,11 +67,13 @@ class GpuDiscovery:
         fetch: Fetch | None,
         clock: Clock,
         endpoint: str = DEFAULT_ENDPOINT,
+        enabled: bool = True,
     ) -> None:
         self._reader = reader
         self._fetch = fetch
         self._clock = clock
         self._endpoint = endpoint
+        self._enabled = enabled
         self._known: tuple[float, Survey] | None = None
         self._looking: asyncio.Future[Survey | None] | None = None
         self._refusals: dict[type[KubeModel], tuple[float, ClientError]] = {}
@@ -94,6 +99,8 @@ class GpuDiscovery:
 
     async def _survey(self) -> Survey:
         """Return what is known, or look: once, however many ask meanwhile."""
+        if not self._enabled:
+            return Survey((), (_OFF,))
         while True:
             if self._known is not None and self._clock.monotonic() - self._known[0] < CACHE_SECONDS:
                 return self._known[1]

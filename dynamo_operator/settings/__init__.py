@@ -7,6 +7,7 @@ from dynamo_operator.settings.logging import LogFormat, LoggingSettings, LogLeve
 from dynamo_operator.settings.operator import (
     DiscoverySettings,
     FeatureGates,
+    GpuSettings,
     OperatorSettings,
     WebhookMode,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "WEBHOOK_SERVICE",
     "DiscoverySettings",
     "FeatureGates",
+    "GpuSettings",
     "HealthProbeSettings",
     "LeaderElectionSettings",
     "LogFormat",

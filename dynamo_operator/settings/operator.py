@@ -35,6 +35,20 @@ class DiscoverySettings(BaseModel):
     backend: str = "kubernetes"
 
 
+class GpuSettings(BaseModel):
+    """How the operator learns of GPUs.
+
+    Args:
+        discovery_enabled: whether it looks at the nodes and DCGM exporters of the whole cluster;
+            null: unless it watches some namespaces only. Where it does not, Requests name their
+            hardware, and fallbackGpusPerNode says what the nodes have.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    discovery_enabled: bool | None = None
+
+
 class FeatureGates(BaseModel):
     """Which parts of the operator work.
 
@@ -67,6 +81,7 @@ class OperatorSettings(BaseModel):
         publisher: of every publisher.
         pod_security: of every Run's Pod.
         discovery: of workers.
+        gpu: how they are found.
         pool_relay: of every relay of a DynamoPoolRelay.
         watch_namespaces: where to work; empty for all namespaces.
         validate_effective_input: what becomes of a Request whose effective input AISimulate would
@@ -93,6 +108,7 @@ class OperatorSettings(BaseModel):
     publisher: run.PublisherSettings = run.PublisherSettings()
     pod_security: run.PodSecurity = run.PodSecurity()
     discovery: DiscoverySettings = DiscoverySettings()
+    gpu: GpuSettings = GpuSettings()
     pool_relay: RelaySettings = RelaySettings()
     watch_namespaces: tuple[str, ...] = ()
     validate_effective_input: EffectiveInputPolicy = EffectiveInputPolicy.DENY
@@ -101,6 +117,12 @@ class OperatorSettings(BaseModel):
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
     logging: LoggingSettings = LoggingSettings()
     feature_gates: FeatureGates = FeatureGates()
+
+    @property
+    def discovers_gpus(self) -> bool:
+        """Whether the operator looks at nodes, which are the whole cluster's."""
+        enabled = self.gpu.discovery_enabled
+        return not self.watch_namespaces if enabled is None else enabled
 
     @model_validator(mode="after")
     def _have_a_certificate(self) -> OperatorSettings:

@@ -11,7 +11,12 @@ from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest
 from dynamo_operator.app import build_manager, permissions
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.runtime import ShutdownTimeoutError
-from dynamo_operator.runtime.builtin_kinds import ClusterRole, ClusterRoleBinding, ServiceAccount
+from dynamo_operator.runtime.builtin_kinds import (
+    ClusterRole,
+    ClusterRoleBinding,
+    Namespace,
+    ServiceAccount,
+)
 from dynamo_operator.runtime.client import Client
 from dynamo_operator.settings import FeatureGates, OperatorSettings, WebhookMode
 from dynamo_operator.testing.cluster import Cluster
@@ -94,6 +99,32 @@ def test_without_the_gate_the_operator_needs_no_right_to_requests():
     assert "dynamographdeploymentruns" in resources()
     assert not any(name.startswith(SEARCH_KINDS) for name in resources(dgdr_v1_beta2=False))
     assert "dynamopoolrelays" in resources(dgdr_v1_beta2=False)
+
+
+@pytest.mark.virtual_time
+async def test_an_operator_of_some_namespaces_asks_for_nothing_of_the_whole_cluster():
+    settings = OperatorSettings(
+        operator_image=OPERATOR_IMAGE, watch_namespaces=("lab",), fallback_gpus_per_node=8
+    )
+    spec = {"model": {"name": "m"}}
+    async with Cluster.start(crds=custom_resource_definitions()) as cluster:
+        client = cluster.client_of("operator", ["system:masters"])
+        manager = build_manager(client, settings, clock=cluster.clock, random=cluster.random)
+        await cluster.client.create(Namespace.new("lab"))
+        async with manager.running():
+            made = await cluster.client.create(
+                DynamoGraphDeploymentRequest.new("a", namespace="lab", spec=spec)
+            )
+            accepted = await cluster.eventually(
+                lambda: cluster.client.get(DynamoGraphDeploymentRequest, made.key),
+                lambda request: request.status.conditions,
+            )
+        asked = [entry for entry in cluster.audit.entries if entry.user.name == "operator"]
+
+    of_the_cluster = {f"{each.verb} {each.resource}" for each in asked if not each.namespace}
+    assert {each.namespace for each in asked} == {"lab", ""}
+    assert of_the_cluster == {"get "}, "discovery only"
+    assert "gpu.discoveryEnabled is off" in accepted.status.conditions[0].message
 
 
 async def test_metrics_are_for_those_whom_the_cluster_allows_them():

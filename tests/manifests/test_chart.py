@@ -209,6 +209,9 @@ def test_restricted_to_several_namespaces_each_has_the_role_and_webhooks_select_
     )
     assert not kinds(objects) & CLUSTER_SCOPED_RIGHTS
     assert settings_of(objects, tmp_path).watch_namespaces == ("team-a", "team-b")
+    assert not settings_of(objects, tmp_path).discovers_gpus
+    discovering = rendered({**values, "gpuDiscovery": {"enabled": True}})
+    assert settings_of(discovering, tmp_path).discovers_gpus
     (webhook,) = objects["MutatingWebhookConfiguration", "dynamo-operator"]["webhooks"]
     (own,) = webhook_configurations(namespaces=["team-a", "team-b"])[0]["webhooks"]
     assert webhook["namespaceSelector"] == own["namespaceSelector"]

@@ -12,6 +12,7 @@
 {{- $_ := set $config "operatorImage" (include "dynamo-operator.image" .) -}}
 {{- $_ := set $config "watchNamespaces" (include "dynamo-operator.namespaces" . | fromJsonArray) -}}
 {{- $_ := set $config "discovery" (dict "backend" .Values.discoveryBackend) -}}
+{{- $_ := set $config "gpu" (dict "discoveryEnabled" (not (empty (include "dynamo-operator.discoversGpus" .)))) -}}
 {{- $_ := set $config "webhooks" (include "dynamo-operator.webhooks" .) -}}
 {{- $_ := set $config "featureGates" (dict "dgdrV1Beta2" .Values.dgdrV1Beta2.enabled) -}}
 {{- $_ := set $config "leaderElection" (merge (dict "enabled" true "id" (include "dynamo-operator.leaseName" .) "namespace" (include "dynamo-operator.leaseNamespace" .)) (default dict $config.leaderElection)) -}}

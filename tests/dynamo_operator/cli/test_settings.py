@@ -72,6 +72,13 @@ def test_a_watched_namespace_may_be_named_by_itself():
     assert settings("--watch-namespace=a", "--watch-namespace=b").watch_namespaces == ("a", "b")
 
 
+def test_gpus_are_looked_for_in_the_whole_cluster_unless_some_namespaces_are_watched():
+    assert settings().discovers_gpus
+    assert not settings("--watch-namespace=a").discovers_gpus
+    assert settings("--watch-namespace=a", "--gpu.discovery-enabled=true").discovers_gpus
+    assert not settings("--gpu.discovery-enabled=false").discovers_gpus
+
+
 def test_null_takes_a_default_away():
     assert settings("--pod-security.run-as-user=null").pod_security.run_as_user is None
 

@@ -53,13 +53,13 @@ def kubeconfig_of(server: str) -> str:
             ["--run-histories=3"],
             2,
             "dynamo-operator: unrecognized arguments: --run-histories=3; see "
-            "`dynamo-operator --help`",
+            "`dynamo-operator start --help`",
         ),
         (
             ["--run-history=3"],
             2,
             "dynamo-operator: unrecognized arguments: --run-history=3; see "
-            "`dynamo-operator --help`",
+            "`dynamo-operator start --help`",
         ),
         (["--kubeconfig=/nowhere"], 1, "dynamo-operator: kubeconfig /nowhere: no such file"),
         (["--kubeconfig={file}", "--context=x"], 1, "dynamo-operator: {file}: no context 'x'"),
