@@ -157,6 +157,7 @@ def run_settings(settings: OperatorSettings) -> run.RunSettings:
         runtime_image_source=images.runtime_image_source,
         dynamo_version=images.dynamo_version,
         image_pull_secrets=settings.image_pull_secrets,
+        discover_image_pull_secrets=settings.discover_image_pull_secrets,
         planner_settings=settings.planner,
         publisher_settings=settings.publisher,
         pod_security=settings.pod_security,
@@ -166,15 +167,20 @@ def run_settings(settings: OperatorSettings) -> run.RunSettings:
 
 
 def permissions(
-    *, image_pull_secrets: Sequence[str] = (), dgdr_v1_beta2: bool = True
+    *,
+    image_pull_secrets: Sequence[str] = (),
+    discover_image_pull_secrets: bool = False,
+    dgdr_v1_beta2: bool = True,
 ) -> tuple[Permission, ...]:
     """Return everything that the operator may do; the shipped role is made from it.
 
     Args:
         image_pull_secrets: the Secrets that the setting of this name names; it may read these.
+        discover_image_pull_secrets: the setting of this name; it may read all Secrets then.
         dgdr_v1_beta2: the feature gate of this name.
     """
-    secrets = (run.pull_secret_permission(image_pull_secrets),) if image_pull_secrets else ()
+    named = (run.pull_secret_permission(image_pull_secrets),) if image_pull_secrets else ()
+    secrets = (*named, *(run.DISCOVERY_OF_PULL_SECRETS if discover_image_pull_secrets else ()))
     searches = (*request.PERMISSIONS, *run.PERMISSIONS, *secrets) if dgdr_v1_beta2 else ()
     return (*MANAGER_PERMISSIONS, *searches, *pool_relay.PERMISSIONS)
 

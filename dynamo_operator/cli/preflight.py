@@ -97,7 +97,9 @@ class _Need:
 def _needs(settings: OperatorSettings, election: LeaderElection | None) -> Iterator[_Need]:
     gates, watched = settings.feature_gates, settings.watch_namespaces
     declared = permissions(
-        image_pull_secrets=settings.image_pull_secrets, dgdr_v1_beta2=gates.dgdr_v1_beta2
+        image_pull_secrets=settings.image_pull_secrets,
+        discover_image_pull_secrets=settings.discover_image_pull_secrets,
+        dgdr_v1_beta2=gates.dgdr_v1_beta2,
     )
     if watched:
         grant = f"a Role with the rules of ClusterRole {MANAGER} in {', '.join(watched)}"

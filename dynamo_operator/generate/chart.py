@@ -31,6 +31,7 @@ from dynamo_operator.runtime.webhooks import (
     configuration_permissions,
     secret_permissions,
 )
+from reconcilers import run
 
 CHART: Final = "manifests/chart"
 LEAST_KUBERNETES: Final = "1.30.0"
@@ -78,6 +79,7 @@ def _declared() -> dict[str, Iterable[Permission]]:
         "manager_of_relays": relays,
         "manager_of_relays_namespaced": namespaced(relays),
         "gpu_discovery": DISCOVERY_PERMISSIONS,
+        "pull_secret_discovery": run.DISCOVERY_OF_PULL_SECRETS,
         "leader_election": lease_permissions(_call("leaseName")),
         "metrics": metrics_permissions(),
         "webhook_secret": secret_permissions(_call("webhookSecret")),

@@ -77,6 +77,8 @@ class OperatorSettings(BaseModel):
         run_deadline_seconds: `activeDeadlineSeconds` of every Run's Job; null for none.
         fallback_gpus_per_node: GPUs per node to assume where no GPU node can be found; null waits.
         image_pull_secrets: Secrets that both containers of a Run pull with.
+        discover_image_pull_secrets: whether they pull with every Secret of the Run's namespace that
+            is for the registry of one of their images, too; this takes the right to read Secrets.
         planner: of every planner.
         publisher: of every publisher.
         pod_security: of every Run's Pod.
@@ -104,6 +106,7 @@ class OperatorSettings(BaseModel):
     run_deadline_seconds: int | None = Field(default=None, ge=1)
     fallback_gpus_per_node: int | None = Field(default=None, ge=1)
     image_pull_secrets: tuple[str, ...] = ()
+    discover_image_pull_secrets: bool = False
     planner: run.PlannerSettings = run.PlannerSettings()
     publisher: run.PublisherSettings = run.PublisherSettings()
     pod_security: run.PodSecurity = run.PodSecurity()

@@ -15,12 +15,17 @@ from reconcilers.run.execution import (
     PodSecurity,
     PublisherSettings,
 )
-from reconcilers.run.permissions import PERMISSIONS, pull_secret_permission
+from reconcilers.run.permissions import (
+    DISCOVERY_OF_PULL_SECRETS,
+    PERMISSIONS,
+    pull_secret_permission,
+)
 from reconcilers.run.reconciler import RunReconciler
 from reconcilers.run.settings import RunSettings
 from reconcilers.run.setup import add_to
 
 __all__ = [
+    "DISCOVERY_OF_PULL_SECRETS",
     "PERMISSIONS",
     "ContainerImage",
     "ContainerResources",

@@ -13,9 +13,11 @@ from dynamo_operator.api.names import graph_name
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRun
 from dynamo_operator.runtime.builtin_kinds import Secret
 from dynamo_operator.runtime.client import Reader
+from dynamo_operator.runtime.client.errors import ForbiddenError
 from informers.objects import ObjectKey
 from reconcilers.run.errors import InvalidInputError, WaitingError
 from reconcilers.run.execution import Execution
+from reconcilers.run.pull_secrets import DOCKER_CONFIG_TYPE, matching_secrets
 from reconcilers.run.settings import RunSettings
 
 _SECRET_RETRY_SECONDS = 30.0
@@ -54,14 +56,16 @@ class Freezer:
         """
         _lower(run)  # what can never work is said before anything is waited for
         settings = self._settings
+        required = settings.image_pull_secrets
         await self._require_pull_secrets(run)
+        discovered = await self._discover_pull_secrets(run)
         execution = Execution(
             planner=settings.planner,
             publisher=settings.publisher,
             runtime_image_source=settings.runtime_image_source,
             dynamo_version=settings.dynamo_version,
             gpus_per_node=await self._gpus_per_node(),
-            image_pull_secrets=settings.image_pull_secrets,
+            image_pull_secrets=tuple(dict.fromkeys((*required, *discovered))),
             planner_settings=settings.planner_settings,
             publisher_settings=settings.publisher_settings,
             pod_security=settings.pod_security,
@@ -84,11 +88,27 @@ class Freezer:
             if await self._live.find(Secret, ObjectKey(run.key.namespace, name)) is None
         ]
         if missing:
-            raise WaitingError(
-                CompletedReason.WAITING_FOR_IMAGE_PULL_SECRETS,
-                f"image pull secret {', '.join(missing)} is not in namespace {run.key.namespace}",
-                _SECRET_RETRY_SECONDS,
+            raise _waiting(
+                f"image pull secret {', '.join(missing)} is not in namespace {run.key.namespace}"
             )
+
+    async def _discover_pull_secrets(self, run: DynamoGraphDeploymentRun) -> tuple[str, ...]:
+        settings = self._settings
+        if not settings.discover_image_pull_secrets:
+            return ()
+        try:
+            found = await self._live.list(
+                Secret, namespace=run.key.namespace, fields={"type": DOCKER_CONFIG_TYPE}
+            )
+        except ForbiddenError as error:
+            raise _waiting(f"image pull secrets cannot be discovered: {error.message}") from error
+        images = (settings.planner.image, settings.publisher.image)
+        return matching_secrets(found, images)
+
+
+def _waiting(message: str) -> WaitingError:
+    reason = CompletedReason.WAITING_FOR_IMAGE_PULL_SECRETS
+    return WaitingError(reason, message, _SECRET_RETRY_SECONDS)
 
 
 def _lower(run: DynamoGraphDeploymentRun, values: ExecutionValues | None = None) -> dict[str, Any]:

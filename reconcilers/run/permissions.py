@@ -31,6 +31,10 @@ PERMISSIONS = (
 )
 
 
+DISCOVERY_OF_PULL_SECRETS = (Permission("", ("secrets",), ("list",)),)
+"""What a Run controller may do beside that when it is told to discover pull secrets."""
+
+
 def pull_secret_permission(names: Sequence[str]) -> Permission:
     """Return what a Run controller may do beside that when it is told pull secrets, by name."""
     return Permission("", ("secrets",), ("get",), names=tuple(names))

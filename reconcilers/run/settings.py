@@ -21,6 +21,8 @@ class RunSettings(BaseModel):
         runtime_image_source: reference from which the backends' runtime images are derived.
         dynamo_version: MAJOR.MINOR.PATCH of Dynamo that the rendered graphs are for.
         image_pull_secrets: Secrets that must exist in each Run's namespace.
+        discover_image_pull_secrets: whether Secrets of the Run's namespace that are for the
+            registries of the images are used, too.
         planner_settings: of every planner.
         publisher_settings: of every publisher.
         pod_security: of every execution's Pod.
@@ -35,6 +37,7 @@ class RunSettings(BaseModel):
     runtime_image_source: str = Field(min_length=1)
     dynamo_version: str = Field(min_length=1)
     image_pull_secrets: tuple[str, ...] = ()
+    discover_image_pull_secrets: bool = False
     planner_settings: PlannerSettings = PlannerSettings()
     publisher_settings: PublisherSettings = PublisherSettings()
     pod_security: PodSecurity = PodSecurity()

@@ -176,6 +176,30 @@ def test_pull_secrets_of_runs_may_be_read_by_name_and_only_when_they_are_named()
     ]
 
 
+@pytest.mark.parametrize("name", ["nothing", "several namespaces", "relays only"])
+def test_pull_secrets_are_discovered_by_a_role_of_its_own_and_only_when_told(name: str):
+    values = VALUE_SETS[name]
+    told = {**values, "config": {"discoverImagePullSecrets": True}}
+    kind = "Role" if "namespaceRestriction" in values else "ClusterRole"
+    granted = [
+        (obj["kind"], obj["metadata"]["name"], obj["rules"])
+        for obj in objects_of(told)
+        if any("secrets" in rule["resources"] for rule in of_resources(obj))
+        and "certificate" not in obj["metadata"]["name"]
+    ]
+
+    rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]
+    role = (kind, "dynamo-operator-pull-secret-discovery", rules)
+    number = {"nothing": 1, "several namespaces": 2, "relays only": 0}[name]
+    assert granted == [role] * number
+    assert not any("discovery" in name and "pull" in name for _, name in rendered(values))
+
+
+def of_resources(obj: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rules of a role that are about resources."""
+    return [rule for rule in obj.get("rules") or () if "resources" in rule]
+
+
 def test_without_searches_there_are_relays_only():
     objects = rendered({"dgdrV1Beta2": {"enabled": False}})
     role = objects["ClusterRole", "dynamo-operator-manager"]

@@ -129,6 +129,7 @@ VALUE_SETS: dict[str, dict[str, Any]] = {
             "runDeadlineSeconds": 86400,
             "fallbackGpusPerNode": 8,
             "imagePullSecrets": ["registry", "other"],
+            "discoverImagePullSecrets": True,
             "planner": {
                 "envFromSecret": "token",
                 "nodeSelector": {"pool": "cpu"},

@@ -17,6 +17,7 @@ from dynamo_operator.generate.rbac import (
     gpu_discovery_role,
     manager_role,
     role_binding,
+    role_rules,
     service_account,
 )
 from dynamo_operator.hardware.discovery import GPU_DISCOVERY_ROLE
@@ -142,6 +143,32 @@ async def test_pull_secrets_are_read_by_name_and_only_with_a_right_of_their_own(
     assert secrets - {("create", "registry")} == {("get", "registry")}
     (rule,) = [rule for rule in wider.rules if "secrets" in rule["resources"]]
     assert (rule["verbs"], rule["resourceNames"]) == (["get"], ["registry"])
+
+
+async def test_pull_secrets_are_discovered_only_with_a_right_of_their_own(
+    cluster: Cluster, operator: Operator, operator_client: Client
+):
+    async with operator(client=operator_client, discover_image_pull_secrets=True):
+        await submit(cluster.client)
+        await run_that(
+            cluster,
+            lambda run: (
+                "image pull secrets cannot be discovered: secrets is forbidden"
+                in (run.status.execution_message or "")
+            ),
+        )
+    wider = ClusterRole.model_validate(manager_role())
+    declared = permissions(discover_image_pull_secrets=True)
+    wider = wider.model_copy(update={"rules": role_rules(declared)})
+    await cluster.client.apply(wider, force=True)
+
+    async with operator(client=operator_client, discover_image_pull_secrets=True):
+        await the_job(cluster)
+
+    secrets = {
+        (e.verb, e.namespace, e.name) for e in cluster.audit.entries if e.resource == "secrets"
+    }
+    assert secrets == {("list", NAMESPACE, "")}
 
 
 async def _succeed_with_open_hardware(cluster: Cluster) -> None:

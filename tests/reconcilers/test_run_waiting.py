@@ -21,6 +21,7 @@ from dynamo_operator.runtime.builtin_kinds import (
 from dynamo_operator.testing.cluster import Cluster
 from informers.objects import ObjectKey, ResourceType
 from tests.reconcilers.conftest import GPU_NODE, Operator
+from tests.reconcilers.run.test_pull_secrets import pull_secret
 from tests.reconcilers.search import (
     NAMESPACE,
     completed_with,
@@ -243,6 +244,19 @@ async def test_a_missing_pull_secret_is_waited_for(cluster: Cluster, operator: O
 
     pod_spec = job.spec["template"]["spec"]
     assert pod_spec["imagePullSecrets"] == [{"name": "registry"}, {"name": "mirror"}]
+
+
+async def test_pull_secrets_are_discovered_by_registry(cluster: Cluster, operator: Operator):
+    for name, host in (("ours", "registry.lab"), ("others", "quay.io")):
+        await cluster.client.create(pull_secret(host, name=name, namespace=NAMESPACE))
+    await cluster.client.create(
+        pull_secret("registry.lab", name="elsewhere", namespace="kube-system")
+    )
+    async with operator(discover_image_pull_secrets=True):
+        await submit(cluster.client)
+        job = await the_job(cluster)
+
+    assert job.spec["template"]["spec"]["imagePullSecrets"] == [{"name": "ours"}]
 
 
 async def test_an_unknown_topology_is_waited_for(cluster: Cluster, operator: Operator):

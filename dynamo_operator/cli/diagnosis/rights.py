@@ -87,7 +87,11 @@ def _told(installation: Installation, role: str, missing: list[_Right]) -> Findi
 def _needed(installation: Installation, settings: OperatorSettings) -> Iterator[_Right]:
     gate = settings.feature_gates.dgdr_v1_beta2
     namespaces = settings.watch_namespaces
-    declared = permissions(image_pull_secrets=settings.image_pull_secrets, dgdr_v1_beta2=gate)
+    declared = permissions(
+        image_pull_secrets=settings.image_pull_secrets,
+        discover_image_pull_secrets=settings.discover_image_pull_secrets,
+        dgdr_v1_beta2=gate,
+    )
     for namespace in namespaces or ("",):
         # Restricted to namespaces it does without what only the whole cluster grants.
         granted = [each for each in declared if not (namespaces and each.cluster_wide)]
