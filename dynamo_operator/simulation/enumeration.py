@@ -4,6 +4,7 @@ The run without faults says which calls an operator makes and which events its w
 each of these moments there is a plan for each fault that can happen at it:
 
     crash       the process dies before the call, when the server has done it, or with the answer
+    twice       the process dies when a write is done, and its successor at one of the next
     stop        the process is told to stop at the call, or while the call hangs
     ambiguous   the call's outcome is unknown: done or not, the answer lost or an error
     refusal     the server refuses: 429 and its Retry-After in all forms, 500, 503, 403
@@ -13,10 +14,11 @@ each of these moments there is a plan for each fault that can happen at it:
     late        the process dies while its write is on the way; it arrives later
     leaders     another process of the operator is at work at the same time
     pause       the process is frozen at the call
+    clock       the wall clock jumps by an hour, forward or back
     owner       a user deletes, or deletes and makes anew, an object of a primary kind at the call,
                 while the operator sees it, does not see it, or starts anew on an older view
     child       a user deletes what the call made, at once, in the end, or while no process is there
-    watch       a watch is delayed, silent, or ends at an event: in order, torn, or with 410
+    watch       a watch is late, silent, repeats an event, or ends at it: in order, torn, with 410
     unobserved  a kind's changes happen unseen: its watch is away, and history is compacted
     lag         a kind's cache is behind while the operator goes on
     restart     a new process begins on a server that is some versions behind
@@ -41,11 +43,13 @@ from dynamo_operator.simulation.plans import (
     Deed,
     Delay,
     Delete,
+    Duplicate,
     Fail,
     Fault,
     Freeze,
     Garble,
     Hang,
+    Jump,
     Kill,
     Lose,
     Overlap,
@@ -62,6 +66,7 @@ from dynamo_operator.simulation.plans import (
 PHASES: Final[tuple[Phase, ...]] = ("before", "applied", "after")
 CLASSES: Final = (
     "crash",
+    "twice",
     "stop",
     "ambiguous",
     "refusal",
@@ -71,6 +76,7 @@ CLASSES: Final = (
     "late",
     "leaders",
     "pause",
+    "clock",
     "owner",
     "child",
     "watch",
@@ -81,6 +87,8 @@ CLASSES: Final = (
 
 _RETRY_AFTERS = ("1", "30", "3600", "-1", "0", "soon", "Tue, 01 Jan 2030 00:00:20 GMT", "")
 _VERSIONS_BEHIND = (1, 3, 8)
+_WRITES_BETWEEN_DEATHS = 2
+"""A process that dies twice does so again at one of so many writes after the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +158,13 @@ class Enumeration:
         for call in self.calls():
             for phase in PHASES:
                 yield self._trial("crash", f"kill {phase}", call, (at(call, phase), Kill()))
+
+    def _twice(self) -> Iterator[Trial]:
+        writes = self._writes()
+        for number, call in enumerate(writes):
+            for later in writes[number + 1 :][:_WRITES_BETWEEN_DEATHS]:
+                first, second = ((at(each, "applied"), Kill()) for each in (call, later))
+                yield self._trial("twice", "kill, kill", call, first, second)
 
     def _stop(self) -> Iterator[Trial]:
         for call in self.calls():
@@ -222,6 +237,13 @@ class Enumeration:
         for call in self._writes():
             yield self._trial("pause", "pause", call, (at(call, "after"), Pause(seconds=40.0)))
 
+    def _clock(self) -> Iterator[Trial]:
+        for call in self._writes():
+            for seconds in (-3600.0, 3600.0):
+                yield self._trial(
+                    "clock", f"{seconds:+g} s", call, (at(call), Jump(seconds=seconds))
+                )
+
     def _owner(self) -> Iterator[Trial]:
         policies: tuple[Literal["Background", "Foreground"], ...] = ("Background", "Foreground")
         for number, call in enumerate(self.calls()):
@@ -274,6 +296,7 @@ class Enumeration:
         for call, event in self._events():
             moment = at(call, event=event)
             yield self._trial("watch", "delay", call, (moment, Delay(seconds=10.0)))
+            yield self._trial("watch", "repeat", call, (moment, Duplicate()))
             how = hows[event % len(hows)]
             yield self._trial("watch", f"cut {how}", call, (moment, Cut(how=how)))
         for call in self._watches():

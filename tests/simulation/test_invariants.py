@@ -524,6 +524,11 @@ CASES: list[tuple[Callable[[], Invariant], Told, Told]] = [
         stops((0.0, "told to stop"), (11.0, "killed")),
         stops((0.0, "told to stop"), (1.0, "paused"), (11.0, "killed")),
     ),
+    (
+        lambda: CleanStop(within_seconds=10),
+        stops((0.0, "paused"), (1.0, "resumed"), (2.0, "told to stop"), (13.0, "stopped")),
+        stops((0.0, "paused"), (1.0, "told to stop"), (12.0, "resumed"), (13.0, "stopped")),
+    ),
     (lambda: ErrorsSurface(WIDGETS), refused_and_hidden, refused_and_told),
     (lambda: ErrorsSurface(WIDGETS), refused_again_and_again, refused_and_told),
     (NoClobber, relabels, relabels_its_own),

@@ -243,7 +243,8 @@ class CleanStop(Silent):
     """I16: what is told to stop does so in time, and sends nothing any more.
 
     Args:
-        within_seconds: how long a stop may take; None for any time. What was paused is not asked.
+        within_seconds: how long a stop may take; None for any time. What was paused meanwhile is
+            not asked.
     """
 
     name = "I16 a stop is clean"
@@ -255,15 +256,19 @@ class CleanStop(Silent):
         """Look for late ends, and for calls later than the end of their process."""
         ends: dict[tuple[str, int], float] = {}
         told: dict[tuple[str, int], float] = {}
+        paused: set[tuple[str, int]] = set()
         for mark in rest.history.marks:
             process = mark.actor, mark.incarnation
             if mark.what in ("stopped", "killed"):
                 ends.setdefault(process, mark.seconds)
                 yield from self._late(mark.seconds, process, told)
             elif mark.what == "told to stop":
-                told[process] = mark.seconds
+                told[process] = float("inf") if process in paused else mark.seconds
             elif mark.what == "paused":
                 told[process] = float("inf")
+                paused.add(process)
+            elif mark.what == "resumed":
+                paused.discard(process)
         for call in rest.history.calls:
             end = ends.get((call.actor, call.incarnation))
             if end is not None and call.sent_seconds > end:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from dynamo_operator.api.labels import GROUP, RUN_UID_LABEL
+from dynamo_operator.api.labels import GROUP, REQUEST_GENERATION_LABEL, RUN_UID_LABEL
 from dynamo_operator.api.planner_contract import PLANNER_CONTAINER
 from dynamo_operator.api.publisher_contract import (
     PUBLISHER_CONTAINER,
@@ -50,10 +50,12 @@ class Kubelet:
         step_seconds: between two steps.
         at_random: whether containers end as the run's random numbers have it, rather than well and
             with one Candidate.
+        endless: generation of the Request whose search goes on until somebody stops it; 0: none.
     """
 
     step_seconds: float = 1.0
     at_random: bool = False
+    endless: int = 0
 
     async def act(self, world: World) -> None:
         """Work until cancelled."""
@@ -83,6 +85,8 @@ class Kubelet:
         if not states:
             started = {"running": {"startedAt": _now(world)}}
             await _report(world, pod, {PLANNER_CONTAINER: started, PUBLISHER_CONTAINER: started})
+        elif self._is_endless(world, pod):
+            return
         elif "running" in states[PLANNER_CONTAINER]:
             if self._publishes(world, pod):
                 await _publish(world, pod)
@@ -94,6 +98,10 @@ class Kubelet:
             if self.at_random:
                 code = world.random.choice(_PUBLISHER_EXITS)
             await _report(world, pod, states | {PUBLISHER_CONTAINER: _ended(world, int(code))})
+
+    def _is_endless(self, world: World, pod: Pod) -> bool:
+        run = _run_of(world, pod)
+        return run is not None and run.labels[REQUEST_GENERATION_LABEL] == str(self.endless)
 
     def _publishes(self, world: World, pod: Pod) -> bool:
         if self.at_random:
