@@ -84,19 +84,20 @@ class JobControl:
         return job
 
     async def let_go(self, key: ObjectKey, run: DynamoGraphDeploymentRun | None) -> None:
-        """Hold no Job of a Run that will not make one any more.
+        """Hold no Job of a Run that will not make one any more, nor of an earlier one of its name.
 
         Args:
             key: of the Run.
             run: as the cache has it; None when the cache has none.
         """
-        if run is not None:
-            jobs = await self._cached(run)
-        else:
-            jobs = await self._reader.by_index(Job, LEAVING_JOBS.name, str(key))
-            run = await self._live.find(DynamoGraphDeploymentRun, key) if jobs else None
+        jobs = await self._cached(run) if run is not None and _is_over(run) else []
         for job in jobs:
-            if run is None or run.is_deleting or run.is_terminal or not is_owned_by(job, run):
+            await self._let_go(job)
+        leaving = await self._reader.by_index(Job, LEAVING_JOBS.name, str(key))
+        others = [job for job in leaving if run is None or not is_owned_by(job, run)]
+        latest = await self._live.find(DynamoGraphDeploymentRun, key) if others else None
+        for job in others:
+            if latest is None or _is_over(latest) or not is_owned_by(job, latest):
                 await self._let_go(job)
 
     async def pod_of(self, job: Job, *, live: bool = False) -> Pod | None:
@@ -203,6 +204,10 @@ def _only(run: DynamoGraphDeploymentRun, jobs: Sequence[Job]) -> Job | None:
             " change spec.rerun.reason of the Request for a new Run"
         )
     return jobs[0] if jobs else None
+
+
+def _is_over(run: DynamoGraphDeploymentRun) -> bool:
+    return run.is_deleting or run.is_terminal
 
 
 def _is_recorded(run: DynamoGraphDeploymentRun, job: Job) -> bool:

@@ -66,8 +66,8 @@ class RunReconciler:
     async def reconcile(self, key: ObjectKey) -> Result:
         """Advance the Run of that key by as much as can be done now."""
         run = await self._reader.find(DynamoGraphDeploymentRun, key)
+        await self._jobs.let_go(key, run)
         if run is None or run.is_deleting or run.is_terminal:
-            await self._jobs.let_go(key, run)
             return Result.done()
         status = StatusWriter(run, self._client, self._clock)
         try:

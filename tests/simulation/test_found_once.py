@@ -18,6 +18,26 @@ FOUND = {
         """{"faults": [{"at": {"verb": "create", "resource": "services", "phase": "after"},
             "do": {"do": "kill", "behind": 1}}]}""",
     ),
+    "a Run that is gone, and not seen to be, gets no children over and over": (
+        "search",
+        """{"faults": [
+            {"at": {"verb": "list", "resource": "pods", "occurrence": 3},
+             "do": {"do": "freeze", "resource": "dynamographdeploymentruns", "seconds": 20}},
+            {"at": {"verb": "list", "resource": "pods", "occurrence": 3},
+             "do": {"do": "delete", "resource": "dynamographdeploymentruns", "recreate": true}}
+        ]}""",
+    ),
+    "the Job of a Run whose name another one has by now is let go": (
+        "search",
+        """{"faults": [
+            {"at": {"verb": "apply", "resource": "dynamographdeploymentruns/status",
+                    "occurrence": 2},
+             "do": {"do": "freeze", "resource": "dynamographdeploymentruns", "seconds": 20}},
+            {"at": {"verb": "apply", "resource": "dynamographdeploymentruns/status",
+                    "occurrence": 2},
+             "do": {"do": "delete", "resource": "dynamographdeploymentruns", "recreate": true}}
+        ]}""",
+    ),
 }
 
 

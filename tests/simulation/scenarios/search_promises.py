@@ -32,6 +32,7 @@ from dynamo_operator.simulation.invariants import (
 )
 from dynamo_operator.simulation.invariants.invariant import conditions_of, controller_uid, status_of
 from dynamo_operator.simulation.world import World
+from informers.objects import ObjectKey
 
 REQUESTS = (GROUP, "dynamographdeploymentrequests")
 RUNS = (GROUP, "dynamographdeploymentruns")
@@ -47,6 +48,8 @@ RUN_PHASES = {
     "Failed": (),
 }
 _OVER = ("Succeeded", "Failed")
+_LONGEST_LAG_SECONDS = 120.0
+"""By which what a process sees may be late."""
 MASK = Mask(
     resources=Mask().resources | {PODS},  # how many a Job has is not the operator's doing
     texts=(
@@ -145,10 +148,20 @@ def _names_anothers_run(request: Object, history: History) -> str:
     active = status_of(request).get("activeRunRef") or {}
     recent = status_of(request).get("recentRunRefs") or ()
     for name in {active.get("name"), *(ref["name"] for ref in recent)} - {None}:
-        for key, run in history.objects(RUNS).items():
-            if key == (namespace, name, "") and controller_uid(run) != uid:
-                return f"it names Run {name} of another Request"
+        run = history.objects(RUNS).get(ObjectKey(namespace, name))
+        if run is not None and controller_uid(run) != uid and _is_known(run, history):
+            return f"it names Run {name} of another Request"
     return ""
+
+
+def _is_known(obj: Object, history: History) -> bool:
+    """Whether an object is there for so long that every cache has it."""
+    until = history.commits[-1].seconds - _LONGEST_LAG_SECONDS
+    return any(
+        commit.verb == "create" and commit.uid == obj["metadata"]["uid"]
+        for commit in history.commits
+        if commit.seconds < until
+    )
 
 
 def _job_deleted_without_reason(commit: Commit, history: History) -> str:
