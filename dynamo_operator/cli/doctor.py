@@ -8,7 +8,7 @@ import sys
 
 from dynamo_operator.cli.connection import add_connection_flags, connect
 from dynamo_operator.cli.diagnosis.examination import CHECKS, examine
-from dynamo_operator.cli.diagnosis.findings import Verdict
+from dynamo_operator.cli.diagnosis.findings import Severity
 from dynamo_operator.cli.errors import FAILURE
 from dynamo_operator.cli.rendering.diagnosis import finding_lines, summary
 from dynamo_operator.cli.rendering.output import (
@@ -60,7 +60,7 @@ async def run_doctor(arguments: argparse.Namespace) -> int:
         print(summary(findings))
     else:
         print(document_text([each.to_dict() for each in findings], arguments.output), end="")
-    return FAILURE if any(each.verdict is Verdict.PROBLEM for each in findings) else 0
+    return FAILURE if any(each.severity is Severity.PROBLEM for each in findings) else 0
 
 
 def _checks(text: str) -> tuple[str, ...]:

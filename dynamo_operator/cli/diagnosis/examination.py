@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from dynamo_operator.cli.diagnosis.findings import Check, Finding, Subject, Verdict
+from dynamo_operator.cli.diagnosis.findings import Check, Finding, Severity, Subject
 from dynamo_operator.cli.diagnosis.installation import Installation, find_installation
 from dynamo_operator.cli.diagnosis.kinds import check_kinds
 from dynamo_operator.cli.diagnosis.operator import check_api_server, check_operator
@@ -62,7 +62,7 @@ async def examine(
     except ForbiddenError as error:
         told = f"cannot be looked for: {error.message}"
         mend = "name its namespace with --operator-namespace, or ask as somebody who may"
-        findings.append(Finding("operator", Verdict.UNKNOWN, told, mend))
+        findings.append(Finding("operator", Severity.UNKNOWN, told, mend))
     subject = Subject(client, namespace, installation, clock)
     for name, check in CHECKS.items():
         if only and name not in only:
@@ -72,7 +72,7 @@ async def examine(
         try:
             findings += [finding async for finding in check(subject)]
         except ForbiddenError as error:
-            findings.append(Finding(name, Verdict.UNKNOWN, error.message, _ALLOW))
+            findings.append(Finding(name, Severity.UNKNOWN, error.message, _ALLOW))
         except ApiError as error:
-            findings.append(Finding(name, Verdict.PROBLEM, str(error)))
+            findings.append(Finding(name, Severity.PROBLEM, str(error)))
     return findings

@@ -11,7 +11,7 @@ from dynamo_operator.runtime.client import Client
 from informers.clock import Clock
 
 
-class Verdict(StrEnum):
+class Severity(StrEnum):
     """How a check ended."""
 
     OK = "ok"
@@ -26,20 +26,20 @@ class Finding:
 
     Args:
         check: what was looked at.
-        verdict: how it is.
+        severity: how it is.
         told: what was seen.
         mend: what to do about it; "" where nothing has to be done.
     """
 
     check: str
-    verdict: Verdict
+    severity: Severity
     told: str
     mend: str = ""
 
     def to_dict(self) -> dict[str, str]:
         """Return it as plain values."""
         mend = {"mend": self.mend} if self.mend else {}
-        return {"check": self.check, "verdict": str(self.verdict), "told": self.told, **mend}
+        return {"check": self.check, "severity": str(self.severity), "told": self.told, **mend}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dynamo_operator.api.v1alpha1 import DynamoPoolRelay
 from dynamo_operator.cli.crds import foreign_definition, served_versions, versions
-from dynamo_operator.cli.diagnosis.findings import Finding, Subject, Verdict
+from dynamo_operator.cli.diagnosis.findings import Finding, Severity, Subject
 from dynamo_operator.generate.crds import KINDS, custom_resource_definition
 from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
 from dynamo_operator.runtime.client.discovery import Discovery
@@ -32,7 +32,7 @@ async def check_kinds(subject: Subject) -> AsyncIterator[Finding]:
             problems += 1
             yield finding
     if not problems:
-        yield Finding(_CHECK, Verdict.OK, f"{len(kinds)} CRDs are served as this release has them")
+        yield Finding(_CHECK, Severity.OK, f"{len(kinds)} CRDs are served as this release has them")
 
 
 async def _judge(subject: Subject, kind: type[KubeModel]) -> Finding | None:
@@ -40,33 +40,33 @@ async def _judge(subject: Subject, kind: type[KubeModel]) -> Finding | None:
     name = ours.key.name
     theirs = await subject.client.find(CustomResourceDefinition, ours.key)
     if theirs is None:
-        return Finding(_CHECK, Verdict.PROBLEM, f"CRD {name} is missing", _APPLY)
+        return Finding(_CHECK, Severity.PROBLEM, f"CRD {name} is missing", _APPLY)
     if not versions(ours) <= served_versions(theirs):
         told, ways_out = foreign_definition(ours, theirs)
-        return Finding(_CHECK, Verdict.PROBLEM, told, ways_out)
+        return Finding(_CHECK, Severity.PROBLEM, told, ways_out)
     conditions = {c["type"]: c["status"] for c in theirs.status.get("conditions") or []}
     if theirs.is_deleting:
-        return Finding(_CHECK, Verdict.PROBLEM, f"CRD {name} is being deleted", _APPLY)
+        return Finding(_CHECK, Severity.PROBLEM, f"CRD {name} is being deleted", _APPLY)
     if conditions.get("Established") != "True":
         told = f"CRD {name} is not served: {_why(theirs)}"
-        return Finding(_CHECK, Verdict.PROBLEM, told, "mend what its conditions name")
+        return Finding(_CHECK, Severity.PROBLEM, told, "mend what its conditions name")
     difference = first_difference(_of_version(ours), _of_version(theirs, of=ours))
     if not difference:
         return None
     if versions(theirs) > versions(ours):
         told = f"CRD {name} is somebody else's and used as it is; it differs from ours in"
-        return Finding(_CHECK, Verdict.WARNING, f"{told} {difference}")
+        return Finding(_CHECK, Severity.WARNING, f"{told} {difference}")
     told = f"CRD {name} is of another release: {difference} differs"
-    return Finding(_CHECK, Verdict.PROBLEM, told, _APPLY)
+    return Finding(_CHECK, Severity.PROBLEM, told, _APPLY)
 
 
 async def _judge_by_discovery(subject: Subject, kind: type[KubeModel]) -> Finding | None:
     resource = kind.resource_type
     if await Discovery(subject.client).supports(kind):
         told = f"{resource.kind} is served; whether as this release has it, you may not see"
-        return Finding(_CHECK, Verdict.UNKNOWN, told)
+        return Finding(_CHECK, Severity.UNKNOWN, told)
     told = f"{resource.api_version} {resource.kind} is not served"
-    return Finding(_CHECK, Verdict.PROBLEM, told, _APPLY)
+    return Finding(_CHECK, Severity.PROBLEM, told, _APPLY)
 
 
 def first_difference(ours: Any, theirs: Any, path: str = "") -> str:

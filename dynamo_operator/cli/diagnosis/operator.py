@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from importlib.metadata import version
 from typing import Final
 
-from dynamo_operator.cli.diagnosis.findings import Finding, Subject, Verdict
+from dynamo_operator.cli.diagnosis.findings import Finding, Severity, Subject
 from dynamo_operator.cli.diagnosis.installation import SELECTOR
 from dynamo_operator.runtime.builtin_kinds import Lease, Pod
 from dynamo_operator.runtime.client.codec import decode_json
@@ -27,37 +27,37 @@ async def check_api_server(subject: Subject) -> AsyncIterator[Finding]:
     told = str(document.get("gitVersion", "")) if isinstance(document, dict) else ""
     found = re.match(r"v(\d+)\.(\d+)", told)
     if found is None:
-        yield Finding("server", Verdict.WARNING, f"its version {told!r} cannot be read")
+        yield Finding("server", Severity.WARNING, f"its version {told!r} cannot be read")
     elif (int(found[1]), int(found[2])) < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
         yield Finding(
             "API server",
-            Verdict.PROBLEM,
+            Severity.PROBLEM,
             f"Kubernetes {told} is too old",
             f"upgrade the cluster to {oldest} or newer",
         )
     else:
-        yield Finding("server", Verdict.OK, f"Kubernetes {told}")
+        yield Finding("server", Severity.OK, f"Kubernetes {told}")
 
 
 async def check_operator(subject: Subject) -> AsyncIterator[Finding]:
     """The Deployment, its Pods, who leads, and its release."""
     installation = subject.installation
     if installation is None:
-        yield Finding("operator", Verdict.PROBLEM, "no operator is deployed", _INSTALL)
+        yield Finding("operator", Severity.PROBLEM, "no operator is deployed", _INSTALL)
         return
     where = f"Deployment {installation.deployment.key}"
     if installation.settings_problem:
         yield Finding(
             "operator",
-            Verdict.PROBLEM,
+            Severity.PROBLEM,
             f"{where}: {installation.settings_problem}",
             "correct the settings; docs/configuration.md lists them",
         )
     for other in installation.others:
         yield Finding(
             "operator",
-            Verdict.WARNING,
+            Severity.WARNING,
             f"Deployment {other.key} is another operator beside {where}",
             "keep one of them for each namespace; --operator-namespace examines the other",
         )
@@ -66,7 +66,7 @@ async def check_operator(subject: Subject) -> AsyncIterator[Finding]:
     if tag != ours:
         yield Finding(
             "operator",
-            Verdict.WARNING,
+            Severity.WARNING,
             f"{where} runs {installation.image}, this command is of release {ours}",
             "use the command of the same release, or upgrade the operator",
         )
@@ -82,13 +82,13 @@ async def _availability(subject: Subject, where: str) -> Finding:
     if available:
         holder = await _leader(subject)
         leads = f", {holder} leads" if holder else ""
-        verdict = Verdict.OK if available >= wanted else Verdict.WARNING
-        return Finding("operator", verdict, told + leads)
+        severity = Severity.OK if available >= wanted else Severity.WARNING
+        return Finding("operator", severity, told + leads)
     pods = await subject.client.list(Pod, namespace=installation.namespace, labels=SELECTOR)
     whys = [f"{pod.key.name}: {why}" for pod in pods if (why := pod_problem(pod))]
     return Finding(
         "operator",
-        Verdict.PROBLEM,
+        Severity.PROBLEM,
         "; ".join([told, *whys]),
         f"kubectl -n {installation.namespace} describe pods -l"
         f" {','.join(f'{name}={value}' for name, value in SELECTOR.items())}",

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest
 from dynamo_operator.app import metrics_permissions, permissions
-from dynamo_operator.cli.diagnosis.findings import Finding, Subject, Verdict
+from dynamo_operator.cli.diagnosis.findings import Finding, Severity, Subject
 from dynamo_operator.cli.diagnosis.installation import Installation
 from dynamo_operator.generate.layout import LEADER_ELECTION, MANAGER, WEBHOOK_CERTIFICATE
 from dynamo_operator.hardware.discovery import GPU_DISCOVERY_ROLE
@@ -54,7 +54,7 @@ async def check_rights(subject: Subject) -> AsyncIterator[Finding]:
             yield _told(installation, role, [each for each in missing if each.role == role])
         if not missing:
             told = f"{installation.account} may do all {len(rights)} things that it has to"
-            yield Finding(_CHECK, Verdict.OK, told)
+            yield Finding(_CHECK, Severity.OK, told)
     kind = DynamoGraphDeploymentRequest.resource_type
     own = {
         "verb": "create",
@@ -64,11 +64,11 @@ async def check_rights(subject: Subject) -> AsyncIterator[Finding]:
     }
     if await _may(subject.client, "SelfSubjectAccessReview", {"resourceAttributes": own}):
         told = f"you may create {kind.kind}s in namespace {subject.namespace}"
-        yield Finding(_CHECK, Verdict.OK, told)
+        yield Finding(_CHECK, Severity.OK, told)
     else:
         yield Finding(
             _CHECK,
-            Verdict.WARNING,
+            Severity.WARNING,
             f"you may not create {kind.plural}.{kind.group} in namespace {subject.namespace}",
             "ask an administrator for a Role with that verb, or name another namespace with -n",
         )
@@ -80,8 +80,8 @@ def _told(installation: Installation, role: str, missing: list[_Right]) -> Findi
     told = f"{installation.account} may not {listed}{more}: the role {role} is to grant it"
     if role == GPU_DISCOVERY_ROLE:
         mend = "bind it, or name spec.hardware.gpu.sku and .budget in every Request"
-        return Finding(_CHECK, Verdict.WARNING, told, mend)
-    return Finding(_CHECK, Verdict.PROBLEM, told, _MEND)
+        return Finding(_CHECK, Severity.WARNING, told, mend)
+    return Finding(_CHECK, Severity.PROBLEM, told, _MEND)
 
 
 def _needed(installation: Installation, settings: OperatorSettings) -> Iterator[_Right]:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from dynamo_operator.api.labels import PART_OF_LABEL
-from dynamo_operator.cli.diagnosis.findings import Finding, Subject, Verdict
+from dynamo_operator.cli.diagnosis.findings import Finding, Severity, Subject
 from dynamo_operator.generate.layout import NAME
 from dynamo_operator.hardware.discovery import GpuDiscovery
 from dynamo_operator.hardware.inventory import GpuDiscoveryError, unknown_product_message
@@ -41,21 +41,21 @@ async def check_gpus(subject: Subject) -> AsyncIterator[Finding]:
     except GpuDiscoveryError as error:
         if fallback is not None:
             told = f"{error}; {fallback} GPUs a node are assumed (fallbackGpusPerNode)"
-            yield Finding(_GPUS, Verdict.OK, told, _NAME_HARDWARE)
+            yield Finding(_GPUS, Severity.OK, told, _NAME_HARDWARE)
             return
         mend = (
             "install NVIDIA's GPU feature discovery or DCGM exporter; or set fallbackGpusPerNode"
             f" and {_NAME_HARDWARE}"
         )
-        yield Finding(_GPUS, Verdict.PROBLEM, str(error), mend)
+        yield Finding(_GPUS, Severity.PROBLEM, str(error), mend)
         return
     if inventory.sku is None:
         told = unknown_product_message(inventory)
-        yield Finding(_GPUS, Verdict.WARNING, told, _NAME_HARDWARE)
+        yield Finding(_GPUS, Severity.WARNING, told, _NAME_HARDWARE)
         return
     notes = "".join(f"; {note}" for note in inventory.notes)
     told = f"{inventory.total} x {inventory.sku}, up to {inventory.gpus_per_node} a node{notes}"
-    yield Finding(_GPUS, Verdict.OK, told)
+    yield Finding(_GPUS, Severity.OK, told)
 
 
 async def check_pull_secrets(subject: Subject) -> AsyncIterator[Finding]:
@@ -64,7 +64,7 @@ async def check_pull_secrets(subject: Subject) -> AsyncIterator[Finding]:
     if settings is None or not subject.searches:
         return
     if not settings.image_pull_secrets:
-        yield Finding(_SECRETS, Verdict.OK, "Runs pull without any (imagePullSecrets is empty)")
+        yield Finding(_SECRETS, Severity.OK, "Runs pull without any (imagePullSecrets is empty)")
         return
     missing = 0
     for name in settings.image_pull_secrets:
@@ -75,14 +75,14 @@ async def check_pull_secrets(subject: Subject) -> AsyncIterator[Finding]:
             missing += 1
             yield Finding(
                 _SECRETS,
-                Verdict.PROBLEM,
+                Severity.PROBLEM,
                 f"Secret {subject.namespace}/{name} is missing: Runs of this namespace wait for it",
                 f"kubectl -n {subject.namespace} create secret docker-registry {name}"
                 " --docker-server=... --docker-username=... --docker-password=...",
             )
     if not missing:
         listed = ", ".join(settings.image_pull_secrets)
-        yield Finding(_SECRETS, Verdict.OK, f"{listed} is in namespace {subject.namespace}")
+        yield Finding(_SECRETS, Severity.OK, f"{listed} is in namespace {subject.namespace}")
 
 
 async def check_policy(subject: Subject) -> AsyncIterator[Finding]:
@@ -92,14 +92,14 @@ async def check_policy(subject: Subject) -> AsyncIterator[Finding]:
     try:
         found = await subject.client.list(_BINDINGS, labels={PART_OF_LABEL: NAME})
     except ForbiddenError as error:
-        yield Finding(_POLICY, Verdict.UNKNOWN, error.message)
+        yield Finding(_POLICY, Severity.UNKNOWN, error.message)
         return
     if found:
-        yield Finding(_POLICY, Verdict.OK, "publishers are held to their own Run")
+        yield Finding(_POLICY, Severity.OK, "publishers are held to their own Run")
         return
     yield Finding(
         _POLICY,
-        Verdict.WARNING,
+        Severity.WARNING,
         "no ValidatingAdmissionPolicyBinding of ours: a publisher could write another Run's status",
         "helm upgrade, or kubectl apply --server-side -k manifests/policy",
     )

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest
-from dynamo_operator.cli.diagnosis.findings import Finding, Subject, Verdict
+from dynamo_operator.cli.diagnosis.findings import Finding, Severity, Subject
 from dynamo_operator.cli.diagnosis.installation import Installation
 from dynamo_operator.runtime.builtin_kinds import (
     EndpointSlice,
@@ -43,7 +43,7 @@ async def check_webhooks(subject: Subject) -> AsyncIterator[Finding]:
         return
     if installation is None:
         told = "off: the Request controller completes and judges Requests by itself"
-        yield Finding(_CHECK, Verdict.OK, told)
+        yield Finding(_CHECK, Severity.OK, told)
         return
     assert installation.settings is not None, "it has webhooks"
     webhook = installation.settings.server.webhook
@@ -53,21 +53,21 @@ async def check_webhooks(subject: Subject) -> AsyncIterator[Finding]:
         if await subject.client.find(kind, ObjectKey("", name)) is None:
             problems += 1
             told = f"{kind.resource_type.kind} {name} is missing: Requests are not judged by it"
-            yield Finding(_CHECK, Verdict.PROBLEM, told, _INSTALL)
+            yield Finding(_CHECK, Severity.PROBLEM, told, _INSTALL)
     service = ObjectKey(installation.webhook_namespace, webhook.service_name)
     if await subject.client.find(Service, service) is None:
         problems += 1
-        yield Finding(_CHECK, Verdict.PROBLEM, f"Service {service} is missing", _INSTALL)
+        yield Finding(_CHECK, Severity.PROBLEM, f"Service {service} is missing", _INSTALL)
     elif not await _has_endpoints(subject, service):
         problems += 1
         yield Finding(
             _CHECK,
-            Verdict.PROBLEM,
+            Severity.PROBLEM,
             f"Service {service} has no ready endpoint: no Request can be created or changed",
             f"kubectl -n {service.namespace} get pods: one of the operator has to be ready",
         )
     if not problems:
-        yield Finding(_CHECK, Verdict.OK, f"both configurations call Service {service}")
+        yield Finding(_CHECK, Severity.OK, f"both configurations call Service {service}")
 
 
 async def check_certificate(subject: Subject) -> AsyncIterator[Finding]:
@@ -79,23 +79,23 @@ async def check_certificate(subject: Subject) -> AsyncIterator[Finding]:
         from dynamo_operator.cli.diagnosis.certificates import WebhookCertificate
     except ModuleNotFoundError:
         told = "cannot be read: pip install 'dynamo-operator[webhooks]'"
-        yield Finding(_CERTIFICATE, Verdict.UNKNOWN, told)
+        yield Finding(_CERTIFICATE, Severity.UNKNOWN, told)
         return
     webhook = installation.settings.server.webhook
     key = ObjectKey(installation.webhook_namespace, installation.certificate_secret)
     if not key.name:
-        yield Finding(_CERTIFICATE, Verdict.UNKNOWN, f"is in files of {webhook.cert_dir}")
+        yield Finding(_CERTIFICATE, Severity.UNKNOWN, f"is in files of {webhook.cert_dir}")
         return
     mend = _mend(installation, key)
     secret = await subject.client.find(Secret, key)
     if secret is None:
-        yield Finding(_CERTIFICATE, Verdict.PROBLEM, f"Secret {key} is missing", mend)
+        yield Finding(_CERTIFICATE, Severity.PROBLEM, f"Secret {key} is missing", mend)
         return
     try:
         certificate = WebhookCertificate.read(_decoded(secret.data.get(CERTIFICATE, "")))
     except ValueError as error:
         told = f"Secret {key}: {CERTIFICATE}: {error}"
-        yield Finding(_CERTIFICATE, Verdict.PROBLEM, told, mend)
+        yield Finding(_CERTIFICATE, Severity.PROBLEM, told, mend)
         return
     now, end = subject.clock.now(), f"{certificate.not_after:%Y-%m-%d %H:%M} UTC"
     host = f"{webhook.service_name}.{installation.webhook_namespace}.svc"
@@ -107,15 +107,15 @@ async def check_certificate(subject: Subject) -> AsyncIterator[Finding]:
     if host not in certificate.hosts:
         problems.append(f"is for {', '.join(certificate.hosts) or 'no host'}, not for {host}")
     for problem in problems:
-        yield Finding(_CERTIFICATE, Verdict.PROBLEM, f"of Secret {key} {problem}", mend)
+        yield Finding(_CERTIFICATE, Severity.PROBLEM, f"of Secret {key} {problem}", mend)
     async for finding in _trust(subject, webhook.configuration_name, certificate.is_trusted_by):
         problems.append(finding.told)
-        yield Finding(_CERTIFICATE, Verdict.PROBLEM, finding.told, mend)
+        yield Finding(_CERTIFICATE, Severity.PROBLEM, finding.told, mend)
     if not problems:
         is_soon = certificate.not_after - now < _SOON
-        verdict = Verdict.WARNING if is_soon else Verdict.OK
+        severity = Severity.WARNING if is_soon else Severity.OK
         told = f"of Secret {key} is trusted, and valid until {end}"
-        yield Finding(_CERTIFICATE, verdict, told, mend if is_soon else "")
+        yield Finding(_CERTIFICATE, severity, told, mend if is_soon else "")
 
 
 async def check_admission(subject: Subject) -> AsyncIterator[Finding]:
@@ -134,15 +134,15 @@ async def check_admission(subject: Subject) -> AsyncIterator[Finding]:
     except (InvalidError, ServerError) as error:
         yield Finding(
             _ADMISSION,
-            Verdict.PROBLEM,
+            Severity.PROBLEM,
             f"a Request is refused (dry run): {error.message}",
-            "mend what is told of kinds, webhooks and certificate",
+            "see what is told of kinds, webhooks and certificate",
         )
     except ApiError as error:  # of rights and namespaces
-        yield Finding(_ADMISSION, Verdict.UNKNOWN, f"cannot be tried: {error.message}")
+        yield Finding(_ADMISSION, Severity.UNKNOWN, f"cannot be tried: {error.message}")
     else:
         told = f"a Request is accepted in namespace {subject.namespace} (dry run)"
-        yield Finding(_ADMISSION, Verdict.OK, told)
+        yield Finding(_ADMISSION, Severity.OK, told)
 
 
 def _with_webhooks(subject: Subject) -> Installation | None:
@@ -174,10 +174,10 @@ async def _trust(
             bundle = _decoded((webhook.get("clientConfig") or {}).get("caBundle", ""))
             where = f"{kind.resource_type.kind} {name}: caBundle of {webhook['name']}"
             if not bundle:
-                yield Finding(_CERTIFICATE, Verdict.PROBLEM, f"{where} is empty")
+                yield Finding(_CERTIFICATE, Severity.PROBLEM, f"{where} is empty")
             elif not is_trusted_by(bundle):
                 told = f"{where} does not trust the certificate that is served"
-                yield Finding(_CERTIFICATE, Verdict.PROBLEM, told)
+                yield Finding(_CERTIFICATE, Severity.PROBLEM, told)
 
 
 def _mend(installation: Installation, secret: ObjectKey) -> str:

@@ -442,3 +442,17 @@ async def test_an_unreachable_server_is_named(tmp_path: Path):
     assert code == 1
     assert "127.0.0.1" in errors
     assert len(errors.splitlines()) == 1
+
+
+async def test_kubectl_runs_every_command_as_its_plugin():
+    programs = Path(sys.executable).parent
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    process = await asyncio.create_subprocess_exec(
+        *(programs / "kubectl", "dgdr", "run", "cancel", "--help"),
+        stdout=asyncio.subprocess.PIPE,
+        env=environment,
+    )
+    output, _ = await process.communicate()
+
+    assert process.returncode == 0
+    assert output.decode().startswith("usage: kubectl dgdr run cancel ")

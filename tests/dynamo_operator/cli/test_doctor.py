@@ -67,7 +67,7 @@ async def test_an_installation_that_is_well_has_no_finding(cluster: Cluster):
 
     *lines, total = answer.output.splitlines()
     assert answer.code == 0, answer
-    assert total == f"{len(lines)} ok"
+    assert total == f"ok: {len(lines)}"
     checks = list(dict.fromkeys(line[9:].partition(":")[0] for line in lines))
     assert checks == [
         *("server", "kinds", "operator", "rights", "webhooks", "certificate"),
@@ -341,7 +341,7 @@ async def test_findings_are_given_as_json_and_yaml(cluster: Cluster):
     told = json.loads(as_json.output)
     assert as_json.code == as_yaml.code == 1
     assert told == YAML(typ="safe", pure=True).load(as_yaml.output)
-    (problem,) = [each for each in told if each["verdict"] == "problem"]
+    (problem,) = [each for each in told if each["severity"] == "problem"]
     assert problem["check"] == "gpus"
     assert problem["mend"]
 
