@@ -101,7 +101,8 @@ def _facts(run: DynamoGraphDeploymentRun, candidates: int) -> Iterator[str]:
     progress = run.status.progress
     objective = run.spec.objective
     completed = find_condition(run.status.conditions, ConditionType.COMPLETED)
-    reason = f" ({completed.reason}: {completed.message})" if completed else ""
+    words = [completed.reason, completed.message] if completed else []
+    reason = f" ({': '.join(filter(None, words))})" if any(words) else ""
     facts = {
         "Model": run.spec.model.name,
         "Hardware": f"up to {gpu.budget} x {gpu.sku}" if gpu else "",
