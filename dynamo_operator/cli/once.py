@@ -14,7 +14,7 @@ from dynamo_operator.app import build_manager
 from dynamo_operator.cli.election import refuse_beside_another
 from dynamo_operator.cli.errors import FAILURE, USAGE, CliError
 from dynamo_operator.cli.exchanges import Exchange, Exchanges
-from dynamo_operator.cli.preflight import check_permissions
+from dynamo_operator.cli.preflight import check_rights
 from dynamo_operator.cli.rendering.output import (
     DOCUMENTS,
     OutputFormat,
@@ -113,7 +113,7 @@ async def reconcile_object(
     elects = settings.leader_election.enabled and not wanted.dry_run
     nothing_served = {"server": ServerSettings(), "webhooks": WebhookMode.OFF}
     settings = settings.model_copy(update=nothing_served)
-    await check_permissions(client, settings, election if elects else None)
+    await check_rights(client, settings, election if elects else None)
     if not wanted.dry_run:
         await refuse_beside_another(client, election, "give --dry-run")
     async with _leading(client, election if elects else None) as leader:

@@ -15,7 +15,7 @@ from dynamo_operator.cli.election import find_election, refuse_beside_another
 from dynamo_operator.cli.errors import CliError
 from dynamo_operator.cli.logs import configure_logs
 from dynamo_operator.cli.once import add_once_flags, reconcile_object, wanted_object
-from dynamo_operator.cli.preflight import check_kinds, check_permissions
+from dynamo_operator.cli.preflight import check_kinds, check_rights
 from dynamo_operator.cli.settings import add_settings_flags, load_settings
 from dynamo_operator.generate.layout import NAMESPACE
 from dynamo_operator.runtime import LeaderElectionError, LeadershipLostError, Manager
@@ -60,7 +60,7 @@ async def run_start(arguments: argparse.Namespace) -> int:
         if wanted is not None:
             return await reconcile_object(client, settings, election, wanted)
         elects = settings.leader_election.enabled
-        await check_permissions(client, settings, election if elects else None)
+        await check_rights(client, settings, election if elects else None)
         if elects:
             await _run(build_manager(client, settings, leader_election=election), settings)
         else:

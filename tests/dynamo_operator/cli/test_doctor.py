@@ -135,8 +135,8 @@ async def missing_pull_secret(cluster: Cluster) -> None:
         ),
         pytest.param(
             missing_right,
-            "rights: system:serviceaccount:dynamo-operator-system:dynamo-operator may not get"
-            " jobs.batch",
+            "rights: system:serviceaccount:dynamo-operator-system:dynamo-operator may not get, "
+            "list, watch, create, patch, delete jobs.batch",
             "kubectl apply --server-side -k manifests/rbac",
             id="missing right",
         ),
