@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from dynamo_operator.apiserver.kubeconfig import client_kubeconfig, write_private
 from dynamo_operator.certificates import Certificate, CertificateAuthority
@@ -23,7 +23,9 @@ from dynamo_operator.testing.control_plane_binaries import ControlPlaneBinaries
 from dynamo_operator.testing.server_process import ServerProcess, ServerProcessError
 from informers.clock import Clock, SystemClock
 
-_SERVICE_RANGE = "10.96.0.0/16"
+SERVICE_RANGE: Final = "10.96.0.0/16"
+"""Where Services have their addresses; the first of them is the API server's."""
+
 _SERVICE_NAMES = (
     "localhost",
     "kubernetes",
@@ -308,7 +310,7 @@ class RealControlPlane:
             f"--enable-admission-plugins={','.join(_ADMISSION_PLUGINS)}",
             *disabled,
             "--allow-privileged=true",
-            f"--service-cluster-ip-range={_SERVICE_RANGE}",
+            f"--service-cluster-ip-range={SERVICE_RANGE}",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={directory / 'tokens.crt'}",
             f"--service-account-signing-key-file={directory / 'tokens.key'}",

@@ -12,6 +12,8 @@ from typing import Any
 from hack.clusters.errors import ClusterError
 from hack.clusters.programs import need, output
 
+_ID = "{{.FromImageID}}"
+
 
 class Buildah:
     """Without a daemon, and without a registry where the base image is at hand.
@@ -57,12 +59,18 @@ class Buildah:
         )
 
     def save(self, name: str, archive: Path) -> None:
-        """Write an image into an archive, whole or not at all; its layers are not compressed."""
+        """Write an image into an archive, whole or not at all, unless it is the one in there."""
         archive.parent.mkdir(parents=True, exist_ok=True)
+        mark = archive.with_suffix(".id")
+        identity = f"{name} {self._run('inspect', '--type', 'image', '--format', _ID, name)}"
+        if archive.exists() and mark.exists() and mark.read_text() == identity:
+            return
+        mark.unlink(missing_ok=True)
         part = archive.with_name(f".{archive.name}.part")
         part.unlink(missing_ok=True)  # an archive that exists is added to
-        self._run("push", "--quiet", "--disable-compression", name, f"oci-archive:{part}:{name}")
+        self._run("push", "--quiet", name, f"oci-archive:{part}:{name}")
         part.replace(archive)
+        mark.write_text(identity)
 
     def has(self, name: str) -> bool:
         """Whether an image is in the store."""

@@ -76,7 +76,7 @@ class ControlGroups:
         if self._is_v2:
             return [self._mount / self._name]
         hierarchies = (path.parent for path in self._mount.glob("*/cgroup.procs"))
-        return [hierarchy / self._name for hierarchy in hierarchies if hierarchy.name != "unified"]
+        return [hierarchy / self._name for hierarchy in hierarchies]
 
     @property
     def _main(self) -> Path:

@@ -21,7 +21,7 @@ from typing import Any
 from dynamo_operator.runtime.client.client import Client
 from dynamo_operator.runtime.client.config import ClientConfig
 from dynamo_operator.testing.control_plane_binaries import ControlPlaneBinaries
-from dynamo_operator.testing.real_control_plane import RealControlPlane
+from dynamo_operator.testing.real_control_plane import SERVICE_RANGE, RealControlPlane
 from dynamo_operator.testing.server_process import ServerProcess
 from hack.clusters import node_configuration
 from hack.clusters.places import (
@@ -134,7 +134,10 @@ class Node:
         _ip(f"link add {bridge} type bridge")
         _ip(f"address add {POD_GATEWAY}/{width} dev {bridge}")
         _ip(f"link set {bridge} up")
-        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+        _ip(f"route add {SERVICE_RANGE} dev {bridge}")  # any: kube-proxy rewrites the address
+        settings = Path("/proc/sys/net/ipv4")  # of this network alone
+        (settings / "ip_forward").write_text("1")
+        (settings / "tcp_orphan_retries").write_text("1")  # connections to Pods that are gone
 
     async def _start_containerd(self) -> None:
         networks = self._files / "networks"
