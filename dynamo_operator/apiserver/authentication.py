@@ -60,16 +60,18 @@ def impersonated(
     """Return the user that the Impersonate headers name, or `user` itself.
 
     Raises:
-        StatusError: 403 unless `user` may impersonate name and groups.
+        StatusError: 403 unless `user` may impersonate name, groups and uid.
     """
-    name = request.headers.get("impersonate-user", "")
+    name, uid = (request.headers.get(f"impersonate-{field}", "") for field in ("user", "uid"))
     if not name:
         given = request.headers.get("impersonate-group", "")
-        if given:
+        if given or uid:
             shown = ", ".join(json.dumps(group) for group in given.split(","))
+            groups_shown = f"[]string{{{shown}}}" if given else "[]string(nil)"
             raise status.bad_request(
-                f'requested &user.DefaultInfo{{Name:"", UID:"", Groups:[]string{{{shown}}}, '
-                "Extra:map[string][]string(nil)} without impersonating a user name"
+                f'requested &user.DefaultInfo{{Name:"", UID:{json.dumps(uid)}, '
+                f"Groups:{groups_shown}, Extra:map[string][]string(nil)}} without impersonating a "
+                "user name"
             )
         return user
     groups = [g.strip() for g in request.headers.get("impersonate-group", "").split(",") if g]
@@ -78,15 +80,17 @@ def impersonated(
     if name.startswith("system:serviceaccount:") and len(account) == 4:
         wanted[0] = _impersonate("serviceaccounts", account[3], account[2])
         groups += ["system:serviceaccounts", f"system:serviceaccounts:{account[2]}"]
+    if uid:
+        wanted.append(_impersonate("uids", uid, group="authentication.k8s.io"))
     for info in wanted:
         if not allowed(user, info):
             where = f' in the namespace "{info.namespace}"' if info.namespace else ""
             raise status.forbidden(
-                "",
+                info.group,
                 info.plural,
                 info.name,
-                f'User "{user.name}" cannot impersonate resource "{info.plural}" in API group ""'
-                + (where or " at the cluster scope"),
+                f'User "{user.name}" cannot impersonate resource "{info.plural}" in API group '
+                f'"{info.group}"' + (where or " at the cluster scope"),
             )
     extra = {
         header.removeprefix(_EXTRA_PREFIX): (value,)
@@ -95,10 +99,16 @@ def impersonated(
     }
     authenticated = "system:unauthenticated" if name == ANONYMOUS.name else "system:authenticated"
     unique = dict.fromkeys([*groups, authenticated])
-    return UserInfo(name, groups=tuple(unique), extra=extra)
+    return UserInfo(name, uid=uid, groups=tuple(unique), extra=extra)
 
 
-def _impersonate(plural: str, name: str, namespace: str = "") -> RequestInfo:
+def _impersonate(plural: str, name: str, namespace: str = "", *, group: str = "") -> RequestInfo:
     return RequestInfo(
-        "impersonate", "", is_resource=True, plural=plural, name=name, namespace=namespace
+        "impersonate",
+        "",
+        is_resource=True,
+        group=group,
+        plural=plural,
+        name=name,
+        namespace=namespace,
     )

@@ -180,6 +180,9 @@ def builtin_resources() -> tuple[Resource, ...]:
     return tuple(_resources())
 
 
+_VERBS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("", "namespaces"): tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
+}
 _DEPRECATED: Mapping[tuple[str, str], str] = {
     ("", "endpoints"): (
         "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
@@ -205,7 +208,7 @@ def _resources() -> Iterator[Resource]:
             short_names=tuple(short_names.split()),
             categories=("all",) if (group, plural) in _IN_ALL else (),
             namespaced=namespaced,
-            verbs=_CREATE if create_only else ALL_VERBS,
+            verbs=_CREATE if create_only else _VERBS.get((group, plural), ALL_VERBS),
             subresources=frozenset(subresources.split()),
             deprecation_warning=_DEPRECATED.get((group, plural), ""),
             scale=_REPLICAS if "scale" in subresources.split() else None,

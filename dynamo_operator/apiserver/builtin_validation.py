@@ -135,6 +135,10 @@ class BuiltinStrategy:
         self._default(result)
         return result
 
+    def warnings_at_once(self, obj: Object) -> list[str]:
+        """Return texts for Warning headers about a new object, told even if it is refused."""
+        return self._rules.warn_at_once(obj)
+
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
         """Return texts for Warning headers."""
         return [*(self._rules.warn_new(obj) if old is None else ()), *self._rules.warn(obj)]

@@ -145,6 +145,10 @@ class CustomResourceStrategy:
         """Return the object."""
         return obj
 
+    def warnings_at_once(self, obj: Object) -> list[str]:
+        """Return none."""
+        return []
+
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
         """Return the rules that the object breaks where it was as it is."""
         if old is None or self.rules.is_empty:

@@ -10,9 +10,10 @@ from typing import Any
 from dynamo_operator.apiserver import status, transient_kinds
 from dynamo_operator.apiserver.admission_requests import DELETE, AdmissionRequest
 from dynamo_operator.apiserver.calls import Call, rfc3339
+from dynamo_operator.apiserver.incoming import storage_conflict
 from dynamo_operator.apiserver.messages import Response
 from dynamo_operator.apiserver.query import Query
-from dynamo_operator.apiserver.reads import encoder, selection
+from dynamo_operator.apiserver.reads import encoder, page_of
 from dynamo_operator.apiserver.remote import after_commit
 from dynamo_operator.apiserver.representation import served_value
 from dynamo_operator.apiserver.resources import Object, Resource
@@ -27,6 +28,7 @@ CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 DeletionCheck = Callable[[AdmissionRequest], None]
 """Raises StatusError for what may not be deleted."""
 
+_IGNORE = "ignoreStoreReadErrorWithClusterBreakingPotential"
 _POLICIES = ("Foreground", "Background", "Orphan")
 _PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 _ORPHANING_BY_DEFAULT = frozenset({("batch", "Job"), ("", "ReplicationController")})
@@ -56,6 +58,7 @@ class DeleteOptions:
     resource_version: str = ""
     propagation: str = ""
     orphan_dependents: bool | None = None
+    ignores_read_errors: bool = False
 
     @property
     def orphans(self) -> bool | None:
@@ -79,6 +82,9 @@ def delete(call: Call, admission: Sequence[DeletionCheck] = ()) -> Response:
         raise call.not_found()
     call.object_uid = stored.value["metadata"]["uid"]
     check_preconditions(call.resource, stored.value, options)
+    if options.ignores_read_errors:
+        detail = "unsafe deletion is not allowed because the object is decodable from storage"
+        raise storage_conflict(call, detail)
     if _is_kind(call.resource, "", "Namespace") and stored.name in _PROTECTED_NAMESPACES:
         raise status.forbidden("", "namespaces", stored.name, "this namespace may not be deleted")
     _admit(call, stored, admission)
@@ -102,19 +108,19 @@ def delete(call: Call, admission: Sequence[DeletionCheck] = ()) -> Response:
 def delete_collection(call: Call, admission: Sequence[DeletionCheck] = ()) -> Response:
     """Answer the deletion of all objects that the selectors match; arguments are `delete`'s."""
     options = delete_options(call)
-    selects = selection(call)
-    call.query.integer("limit")
-    items = call.world.storage.objects(call.resource.storage_key, call.namespace)
-    if call.resource.prefetch is not None:
-        call.resource.prefetch([item.value for item in items])
-    chosen = [item for item in items if selects(item)]
-    for stored in chosen:  # all of them before the first is deleted: a deletion happens once only
+    page = page_of(call)
+    for stored in page.items:  # all before the first is deleted: a deletion happens once only
         _admit(call, stored, admission)
-    for stored in chosen:
+    for stored in page.items:
         check_preconditions(call.resource, stored.value, options)
         delete_stored(call, stored, options)
-    version = call.world.storage.resource_version
-    return call.answer(200, encoder(call).list(chosen, version=version, token="", remaining=None))
+        _warn_orphans(call, options)
+    return call.answer(
+        200,
+        encoder(call).list(
+            page.items, version=page.version, token=page.token, remaining=page.remaining
+        ),
+    )
 
 
 def _admit(call: Call, stored: StoredObject, admission: Sequence[DeletionCheck]) -> None:
@@ -223,6 +229,7 @@ def read_options(body: Mapping[str, Any], query: Query | None = None) -> DeleteO
         resource_version=preconditions.get("resourceVersion") or "",
         propagation=body.get("propagationPolicy") or query.text("propagationPolicy"),
         orphan_dependents=body.get("orphanDependents", query.optional_flag("orphanDependents")),
+        ignores_read_errors=body.get(_IGNORE) or query.flag(_IGNORE),
     )
 
 

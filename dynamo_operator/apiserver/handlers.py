@@ -144,8 +144,11 @@ def _check_verb(call: Call) -> None:
         StatusError: 400, 404 or 405.
     """
     resource, info = call.resource, call.info
-    if info.name and set(resource.verbs) <= {"create"}:
+    is_everywhere = resource.namespaced and not info.namespace
+    if (info.name or is_everywhere) and set(resource.verbs) <= {"create"}:
         raise status.no_such_path()
+    if is_everywhere and not resource.custom and info.verb not in ("list", "watch"):
+        raise _not_allowed(call)
     if info.verb not in resource.verbs or call.request.method == "HEAD":
         raise _not_allowed(call)
     if not info.name and info.verb in ("update", "patch"):

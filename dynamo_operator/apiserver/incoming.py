@@ -163,17 +163,22 @@ def check_uid_precondition(call: Call, new: Object, old: Object) -> None:
     """
     wanted, found = new["metadata"].get("uid"), old["metadata"]["uid"]
     if wanted and wanted != found:
-        group, plural, name = call.resource.group, call.resource.plural, call.info.name
-        kept = _KEPT_AS.get((group, plural), plural)
-        path = "/".join(filter(None, ("/registry", kept, call.namespace, name)))
-        raise status.conflict(
-            group,
-            plural,
-            name,
-            f"StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, "
-            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in "
-            f"object meta: {found}",
-        )
+        detail = f"UID in precondition: {wanted}, UID in object meta: {found}"
+        raise storage_conflict(call, f"Precondition failed: {detail}")
+
+
+def storage_conflict(call: Call, detail: str) -> status.StatusError:
+    """Return the 409 of what the store refuses, which a real server tells with its key."""
+    resource = call.resource
+    where = f"Code: 4, Key: {_storage_path(call)}, ResourceVersion: 0"
+    text = f"StorageError: invalid object, {where}, AdditionalErrorMsg: {detail}"
+    return status.conflict(resource.group, resource.plural, call.info.name, text)
+
+
+def _storage_path(call: Call) -> str:
+    group, plural = call.resource.group, call.resource.plural
+    kept = f"{group}/{plural}" if call.resource.custom else _KEPT_AS.get((group, plural), plural)
+    return "/".join(filter(None, ("/registry", kept, call.namespace, call.info.name)))
 
 
 def check_version(call: Call, new: Object, old: Object, *, requires_version: bool) -> None:

@@ -15,6 +15,7 @@ from dynamo_operator.apiserver.messages import JSON_TYPE
 
 _YAML_TYPE = "application/yaml"
 _OFFERED = (JSON_TYPE, _YAML_TYPE)
+_STREAMED = (f"{JSON_TYPE};stream=watch;stream=watch",)
 _META_GROUP = "meta.k8s.io"
 _CONVERTS = frozenset({"as", "g", "v"})
 
@@ -82,7 +83,8 @@ def negotiate(header: str, *, streaming: bool = False) -> Representation:
                 version = clause.parameters.get("v", "v1")
                 is_yaml = offered == _YAML_TYPE
                 return Representation(form, is_yaml, f"{_META_GROUP}/{version}")
-    raise status.not_acceptable(_OFFERED)
+    is_yaml = any(clause.media_type == _YAML_TYPE for clause in parse_accept(header))
+    raise status.not_acceptable(_STREAMED if streaming and is_yaml else _OFFERED)
 
 
 def prefers_yaml(header: str) -> bool:

@@ -12,6 +12,7 @@ from dynamo_operator.apiserver.calls import Call
 from dynamo_operator.apiserver.messages import JSON_TYPE, Response, to_json
 from dynamo_operator.apiserver.negotiation import Form
 from dynamo_operator.apiserver.representation import Encoder, served_value
+from dynamo_operator.apiserver.resources import Resource
 from dynamo_operator.apiserver.status import FieldError, FieldErrorKind
 from dynamo_operator.apiserver.storage import CompactedError, StoredObject
 from dynamo_operator.apiserver.watch_history import WatchScope, WatchStream, bookmark_object
@@ -25,6 +26,7 @@ _EXPIRED_CONTINUE = (
     "first chunk was returned and now may show up in the list."
 )
 _INCONSISTENT = -1
+_NO_VERSION = "invalid resource version: "
 
 
 def get(call: Call) -> Response:
@@ -40,7 +42,10 @@ def find(call: Call) -> StoredObject:
     Raises:
         StatusError: 404.
     """
-    _check_reachable(call, _version(call))
+    try:
+        _check_reachable(call, _version(call))
+    except status.StatusError as error:
+        raise _told_by_storage(error) from None
     key = call.resource.storage_key
     stored = call.world.storage.get(key, call.namespace, call.info.name)
     if stored is None:
@@ -51,7 +56,7 @@ def find(call: Call) -> StoredObject:
 def list_objects(call: Call) -> Response:
     """Answer a list, or one page of it."""
     _validate_list_options(call)
-    page = _page(call)
+    page = page_of(call)
     return call.answer(
         200,
         encoder(call).list(
@@ -64,7 +69,10 @@ def watch(call: Call, closed: Callable[[WatchStream], None]) -> WatchStream:
     """Open a watch. `closed` is called when it ends."""
     _validate_watch_options(call)
     storage = call.world.storage
-    version = _version(call)
+    try:
+        version = _version(call)
+    except status.StatusError as error:
+        raise _told_by_storage(error) from None
     sends_initial = call.query.optional_flag("sendInitialEvents")
     if sends_initial:
         _check_reachable(call, version)
@@ -123,7 +131,7 @@ def selection(call: Call) -> Callable[[StoredObject], bool]:
         own = set(resource.strategy.selectable_fields({}))
         for requirement in custom_fields:
             if requirement.key not in own:
-                raise _unknown_field(requirement.key, has_own=bool(own) or resource.custom)
+                raise _unknown_field(resource, requirement.key, has_own=bool(own))
 
     def field_values(stored: StoredObject) -> Mapping[str, str]:
         values = {"metadata.name": stored.name, "metadata.namespace": stored.namespace}
@@ -141,9 +149,11 @@ def selection(call: Call) -> Callable[[StoredObject], bool]:
     return selects
 
 
-def _unknown_field(path: str, *, has_own: bool) -> status.StatusError:
+def _unknown_field(resource: Resource, path: str, *, has_own: bool) -> status.StatusError:
     """Return the 400 for a field; a kind without selectable fields of its own says it at length."""
-    if has_own:
+    if (resource.group, resource.kind) == ("batch", "Job"):
+        return status.bad_request(f'field label "{path}" not supported for Job')
+    if has_own or resource.custom:
         return status.bad_request(f"field label not supported: {path}")
     return status.bad_request(
         f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
@@ -151,14 +161,21 @@ def _unknown_field(path: str, *, has_own: bool) -> status.StatusError:
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class Page:
+    """What a list answers."""
+
     items: list[StoredObject]
     version: int
     token: str
     remaining: int | None
 
 
-def _page(call: Call) -> _Page:
+def page_of(call: Call) -> Page:
+    """Return the objects that a list asks for, or those of one page.
+
+    Raises:
+        StatusError: for options that cannot be read, or a version that is not there.
+    """
     storage, resource = call.world.storage, call.resource
     limit = max(call.query.integer("limit") or 0, 0)
     call.query.integer("timeoutSeconds")
@@ -170,7 +187,8 @@ def _page(call: Call) -> _Page:
     except CompactedError:
         raise _expired_list(call, start) from None
     if start:
-        first = f"{call.namespace}/{start.lstrip('/')}" if call.namespace else start
+        start = start.lstrip("/")
+        first = f"{call.namespace}/{start}" if call.namespace else start
         items = [item for item in items if item.key >= first]
     if resource.prefetch is not None:
         resource.prefetch([item.value for item in items])
@@ -178,9 +196,9 @@ def _page(call: Call) -> _Page:
     selected = [item for item in items if selects(item)]
     page = selected[:limit] if limit else selected
     if not limit or len(selected) < limit or page[-1] is items[-1]:
-        return _Page(page, version, "", None)
+        return Page(page, version, "", None)
     filtered = call.query.text("labelSelector") or call.query.text("fieldSelector")
-    return _Page(
+    return Page(
         page,
         version,
         _encode_token(version, _after(call, page[-1])),
@@ -192,7 +210,7 @@ def _after(call: Call, last: StoredObject) -> str:
     """Return the first key after an object's, below the path of the list, as etcd has it."""
     if not call.resource.namespaced:
         return f"{last.name}\0"
-    return f"/{last.name}\0" if call.namespace else f"{last.key}\0"
+    return f"/{last.name}\0" if call.namespace else f"/{last.key}\0"
 
 
 def _list_start(call: Call, limit: int) -> tuple[int, str]:
@@ -252,10 +270,17 @@ def _version(call: Call) -> int | None:
     return int(text)
 
 
+def _told_by_storage(error: status.StatusError) -> status.StatusError:
+    """Return the error about a version as a get or a watch, not a list, has it."""
+    if error.code != 400:
+        return error
+    return status.StatusError(500, "", error.message.removeprefix(_NO_VERSION))
+
+
 def _no_version(text: str, problem: str) -> status.StatusError:
     detail = f'strconv.ParseUint: parsing "{text}": {problem}'
     error = FieldError("resourceVersion", FieldErrorKind.INVALID, detail, text)
-    return status.bad_request(f"invalid resource version: {error}")
+    return status.bad_request(f"{_NO_VERSION}{error}")
 
 
 def _check_reachable(call: Call, version: int | None) -> None:

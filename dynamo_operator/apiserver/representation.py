@@ -83,6 +83,8 @@ class Encoder:
                 api_version = self.resource.api_version
                 encoded = [self._list_item(item) for item in items]
         head = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
+        if not items and self.form is Form.METADATA_LIST:
+            return to_json({**head, "items": None})
         return to_json(head)[:-1] + b',"items":[' + b",".join(encoded) + b"]}"
 
     def _list_item(self, item: StoredObject) -> bytes:

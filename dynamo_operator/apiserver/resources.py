@@ -78,6 +78,9 @@ class Strategy(Protocol):
     def as_read(self, obj: Object) -> Object:
         """Return a new, valid object as it is when it is read again."""
 
+    def warnings_at_once(self, obj: Object) -> list[str]:
+        """Texts for Warning headers about a new object, told even if it is refused."""
+
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
         """Texts for Warning headers."""
 

@@ -125,8 +125,9 @@ class _LabelParser:
                 raise status.bad_request("found '', expected: identifier after ','")
 
     def _checked(self, requirement: Requirement) -> Requirement:
-        for problem in qualified_name(requirement.key):
-            raise self._error(f"<nil>: Invalid value: {json.dumps(requirement.key)}: {problem}")
+        if problems := qualified_name(requirement.key):
+            shown = f"{json.dumps(requirement.key)}: {'; '.join(problems)}"
+            raise self._error(f"<nil>: Invalid value: {shown}")
         for value in sorted(requirement.values):
             for error in validate_labels({"a": value}, f"values[0][{requirement.key}]"):
                 raise self._error(str(error))
@@ -161,9 +162,7 @@ class _LabelParser:
                 return Requirement(key, Operator.GREATER, frozenset({self._number(key)}))
             case "<":
                 return Requirement(key, Operator.LESS, frozenset({self._number(key)}))
-        raise self._error(
-            f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt, or 'end of string'"
-        )
+        raise self._error(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
 
     def _value(self) -> str:
         token = self._peek()

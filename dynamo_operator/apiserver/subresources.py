@@ -30,8 +30,10 @@ def finalize_namespace(call: Call) -> Response:
     version = body["metadata"].get("resourceVersion")
     if version and version != namespace["metadata"]["resourceVersion"]:
         raise status.stale_object("", "namespaces", call.info.name)
-    finalizers = body.get("spec", {}).get("finalizers", [])
-    changed = {**namespace, "spec": {**namespace.get("spec", {}), "finalizers": finalizers}}
+    spec = {k: v for k, v in (namespace.get("spec") or {}).items() if k != "finalizers"}
+    if finalizers := body.get("spec", {}).get("finalizers"):
+        spec["finalizers"] = finalizers
+    changed = {**namespace, "spec": spec}
     if not call.dry_run and changed != namespace:
         storage, key = call.world.storage, call.resource.storage_key
         if finished(changed):

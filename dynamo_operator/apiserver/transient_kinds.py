@@ -29,6 +29,7 @@ _DELETE_OPTIONS: Final = record(
     preconditions=record(uid=STRING, resourceVersion=STRING),
     orphanDependents=BOOLEAN,
     propagationPolicy=STRING,
+    ignoreStoreReadErrorWithClusterBreakingPotential=BOOLEAN,
     dryRun=_STRINGS,
 )
 _RESOURCE_ATTRIBUTES: Final = record(

@@ -201,7 +201,7 @@ def bookmark_object(
     api_version: str, kind: str, version: int, *, initial_events_end: bool
 ) -> dict[str, Any]:
     """Return the object of a bookmark: its kind and a resource version, nothing else of weight."""
-    metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
+    metadata: dict[str, Any] = {"resourceVersion": str(version)}
     if initial_events_end:
         metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
     return {"kind": kind, "apiVersion": api_version, "metadata": metadata}

@@ -137,6 +137,7 @@ class Writes:
         if resource.strategy.has_generation:
             metadata["generation"] = 1
         obj = resource.strategy.prepare_create(with_metadata(obj, **metadata))
+        call.warnings += resource.strategy.warnings_at_once(obj)
         errors = [
             *validate_metadata(resource, obj["metadata"]),
             *(resource.strategy.nulls_written(admitted) if admitted is not sent else ()),

@@ -346,7 +346,6 @@ KINDS: Final[Kinds] = {
         validate_status=_REPLICA_STATUS_ERRORS,
         warn_new=name_warnings,
         columns=columns.REPLICA_SET,
-        selectable={"status.replicas": "0"},
     ),
     ("apps", "StatefulSet"): _workload(
         STATEFUL_SET,

@@ -39,7 +39,11 @@ from dynamo_operator.apiserver.kinds.pod_validation import (
     validate_pod_status,
     validate_pod_update,
 )
-from dynamo_operator.apiserver.kinds.pod_warnings import name_warnings, pod_warnings
+from dynamo_operator.apiserver.kinds.pod_warnings import (
+    app_armor_warnings,
+    name_warnings,
+    pod_warnings,
+)
 from dynamo_operator.apiserver.kinds.rules import (
     Errors,
     KindRules,
@@ -342,6 +346,7 @@ KINDS: Final[Kinds] = {
         default_status=_default_pod_status,
         warn=pod_warnings,
         warn_new=name_warnings,
+        warn_at_once=app_armor_warnings,
         columns=columns.POD,
         selectable={
             "spec.nodeName": "",
@@ -351,6 +356,7 @@ KINDS: Final[Kinds] = {
             "spec.hostNetwork": "false",
             "status.phase": "",
             "status.podIP": "",
+            "status.podIPs": "",
             "status.nominatedNodeName": "",
         },
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from dynamo_operator.apiserver.quantities import canonical_quantity, is_quantity, parse_quantity
@@ -19,6 +19,20 @@ def containers_of(spec: Object) -> Iterator[tuple[str, dict[str, Any]]]:
     for name in _CONTAINER_LISTS:
         for position, container in enumerate(spec.get(name) or ()):
             yield f"{name}[{position}]", container
+
+
+_VOLUME_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "azureDisk": {
+        "cachingMode": "ReadWrite",
+        "fsType": "ext4",
+        "readOnly": False,
+        "kind": "Shared",
+    },
+    "iscsi": {"iscsiInterface": "default"},
+    "projected": {"sources": None},
+    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
+    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+}
 
 
 def default_pod_spec(spec: Object) -> None:
@@ -132,6 +146,12 @@ def _default_volume(volume: dict[str, Any]) -> None:
         volume["emptyDir"] = {}
     if (volume.get("emptyDir") or {}).get("sizeLimit") is not None:
         volume["emptyDir"]["sizeLimit"] = canonical_quantity(volume["emptyDir"]["sizeLimit"])
+    for name, defaults in _VOLUME_DEFAULTS.items():
+        if volume.get(name) is not None:
+            volume[name] = {**defaults, **volume[name]}
+    if volume.get("image") is not None:
+        reference = volume["image"].get("reference") or ""
+        volume["image"].setdefault("pullPolicy", pull_policy(reference))
     for name in ("secret", "configMap", "downwardAPI", "projected"):
         if volume.get(name) is not None:
             volume[name].setdefault("defaultMode", _DEFAULT_MODE)

@@ -108,12 +108,10 @@ def _of_container(
 ) -> Iterator[str]:
     name = container.get("name", "")
     yield from _seccomp(_CONTAINER_SECCOMP + name, annotations, container, below)
-    if below and not (container.get("securityContext") or {}).get("appArmorProfile"):
-        key = _CONTAINER_APP_ARMOR + name
-        profile = (spec.get("securityContext") or {}).get("appArmorProfile")
-        if key in annotations and profile != _app_armor_profile(annotations[key]):
-            words = 'deprecated since v1.30; use the "appArmorProfile" field instead'
-            yield f"{below}metadata.annotations[{key}]: {words}"
+    key = _CONTAINER_APP_ARMOR + name
+    is_alone = below and key in annotations and not _app_armor(container)
+    if is_alone and _app_armor(spec) != _app_armor_profile(annotations[key]):
+        yield _app_armor_warning(below, key)
     for amount in _BYTES:
         for side in ("limits", "requests"):
             given = (container.get("resources") or {}).get(side) or {}
@@ -127,6 +125,28 @@ def _of_container(
             text = f'hides previous definition of "{name}", which may be dropped when using apply'
             yield f"{where}.env[{index}]: {text}"
         seen.add(name)
+
+
+def app_armor_warnings(pod: Object) -> list[str]:
+    """Return what to warn about in a new Pod that names its profiles in annotations only."""
+    annotations = pod["metadata"].get("annotations") or {}
+    told = []
+    for _, container in containers_of(pod["spec"]):
+        key = _CONTAINER_APP_ARMOR + container.get("name", "")
+        # By now the container has the field of its annotation.
+        taken = _app_armor(container)
+        if key in annotations and taken in (None, _app_armor_profile(annotations[key])):
+            told.append(_app_armor_warning("", key))
+    return told
+
+
+def _app_armor(holder: Mapping[str, Any]) -> Any:
+    return (holder.get("securityContext") or {}).get("appArmorProfile")
+
+
+def _app_armor_warning(below: str, key: str) -> str:
+    words = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+    return f"{below}metadata.annotations[{key}]: {words}"
 
 
 def _app_armor_profile(annotation: str) -> dict[str, str]:

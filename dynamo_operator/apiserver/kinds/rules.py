@@ -72,6 +72,7 @@ class KindRules:
         parts: subresources that write a part of the spec which plain updates may not.
         warn: texts for Warning headers.
         warn_new: more of them, about a new object.
+        warn_at_once: those about a new object that are told even if it is refused.
         columns: columns after Name; () for Name and Age only.
         selectable: field selector to path of plain fields, beside metadata's.
     """
@@ -94,6 +95,7 @@ class KindRules:
     parts: Mapping[str, Part] = field(default_factory=dict)
     warn: Callable[[Object], list[str]] = field(default=lambda obj: [])
     warn_new: Callable[[Object], list[str]] = field(default=lambda obj: [])
+    warn_at_once: Callable[[Object], list[str]] = field(default=lambda obj: [])
     columns: Sequence[Column] = ()
     selectable: Mapping[str, str] = field(default_factory=lambda: _NO_SELECTABLE)
 
