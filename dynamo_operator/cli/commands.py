@@ -14,8 +14,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import NoReturn
 
-from dynamo_operator.cli.errors import FAILURE, USAGE, CliError
-from dynamo_operator.runtime.client.errors import ClientError
+from dynamo_operator.cli.errors import FAILURE, USAGE, CliError, role_that_is_missing
+from dynamo_operator.runtime.client.errors import ClientError, ForbiddenError
 from informers.errors import InformerError
 
 PROGRAM = "dynamo-operator"
@@ -64,6 +64,7 @@ def run(words: Sequence[str], *, program: str = PROGRAM) -> int:
 
     Raises:
         KeyboardInterrupt: it was interrupted before it began, or after it ended.
+        BrokenPipeError: nobody reads its output any more.
     """
     debug = False
     if words[:1] == [_ASK]:
@@ -89,7 +90,7 @@ def run(words: Sequence[str], *, program: str = PROGRAM) -> int:
         print(f"dynamo-operator: {need}", file=sys.stderr)
         return FAILURE
     except EXPECTED_ERRORS as error:
-        if debug:
+        if debug or isinstance(error, BrokenPipeError):
             raise
         return told(error)
 
@@ -107,6 +108,8 @@ def told(error: Exception) -> int:
     text = str(error)
     if isinstance(error, OSError) and error.filename is not None:
         text = f"{error.filename}: {error.strerror}"
+    if isinstance(error, ForbiddenError) and (role := role_that_is_missing(text)):
+        text = f"{text}: {role}"
     for line in text.splitlines() or [type(error).__name__]:
         print(f"dynamo-operator: {line}", file=sys.stderr)
     return error.exit_code if isinstance(error, CliError) else FAILURE

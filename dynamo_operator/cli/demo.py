@@ -19,7 +19,6 @@ from dynamo_operator.api.v1beta2 import (
 from dynamo_operator.cli.arguments import gpus, model
 from dynamo_operator.cli.crds import apply_crds
 from dynamo_operator.cli.errors import USAGE, CliError
-from dynamo_operator.cli.following import SearchState, follow
 from dynamo_operator.cli.graph_manifest import graph_manifest
 from dynamo_operator.cli.local import (
     GPU_LABELS,
@@ -34,10 +33,9 @@ from dynamo_operator.cli.planner import install_planner, listed_versions
 from dynamo_operator.cli.relay_demo import RELAY_MODULE, prepare_relays, show_relays
 from dynamo_operator.cli.rendering.candidates import candidate_table
 from dynamo_operator.cli.rendering.chart import candidate_chart
-from dynamo_operator.cli.rendering.progress import ProgressLine
-from dynamo_operator.cli.rendering.search_view import view_line
 from dynamo_operator.cli.searches import Search, ranked_candidates
 from dynamo_operator.cli.submission import submit
+from dynamo_operator.cli.watching import watch_search
 from dynamo_operator.local_cluster.cluster import (
     ClusterOptions,
     local_cluster,
@@ -205,13 +203,7 @@ async def _search(client: Client, arguments: argparse.Namespace) -> DynamoGraphD
     key, _ = await submit(client, request_manifest(arguments))
     print(f"submitted DynamoGraphDeploymentRequest {key}: {arguments.model} on {arguments.sku}")
     request = await client.get(DynamoGraphDeploymentRequest, key)
-    line = ProgressLine()
-    state = SearchState(request, None)
-    try:
-        async for state in follow(client, Search(request, None), every_seconds=_LOOK_SECONDS):
-            line.show(view_line(state))
-    finally:
-        line.end()
+    state = await watch_search(client, Search(request, None), every_seconds=_LOOK_SECONDS)
     if state.failure or state.run is None:
         raise CliError(state.failure or f"DynamoGraphDeploymentRequest {key} has no Run")
     return state.run

@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from dynamo_operator.cli.errors import CliError
+from dynamo_operator.cli.errors import CliError, role_that_is_missing
 from dynamo_operator.cli.rendering.output import OutputFormat, objects_text
 from dynamo_operator.cli.rendering.table import format_table
 from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.client.codec import decode_json
-from dynamo_operator.runtime.client.errors import ApiError, NotFoundError
+from dynamo_operator.runtime.client.errors import ApiError, ForbiddenError, NotFoundError
 from dynamo_operator.runtime.client.paths import object_path, resource_path, selector_query
 from informers.objects import ObjectKey, ResourceType
 
@@ -75,7 +75,9 @@ def refusal(error: ApiError, kind: ResourceType, *, name: str = "") -> str:
         )
     if isinstance(error, NotFoundError) and error.details.get("name") == name:
         return f"{kind.kind} {name}: is not there; `kubectl get {kind.plural}` lists those that are"
-    return f"{about}{' '.join(error.message.split())}"
+    told = f"{about}{' '.join(error.message.split())}"
+    role = role_that_is_missing(told) if isinstance(error, ForbiddenError) else ""
+    return f"{told}: {role}" if role else told
 
 
 def _table_text(table: Mapping[str, Any], *, wide: bool, everywhere: bool) -> str:

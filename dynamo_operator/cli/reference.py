@@ -39,6 +39,7 @@ the Pod that the command runs in, or `~/.kube/config`, in this order.
 | 1 | failed: the cluster refused or is not there, the search failed, a problem was found |
 | 2 | the call or its input is wrong; of `request validate`: a Request would be refused |
 | 129, 130, 143 | ended by SIGHUP, SIGINT (Ctrl-C), SIGTERM |
+| 141 | nobody read its output any more |
 
 ## Completion
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import codecs
-import json
-import os
 import sys
 
 from dynamo_operator.api.labels import REQUEST_UID_LABEL, RUN_UID_LABEL
@@ -15,24 +13,15 @@ from dynamo_operator.api.v1beta2 import DynamoGraphDeploymentRequest, DynamoGrap
 from dynamo_operator.cli.arguments import count, seconds
 from dynamo_operator.cli.connection import add_connection_flags, connect
 from dynamo_operator.cli.errors import FAILURE, CliError
-from dynamo_operator.cli.following import SearchState, follow
 from dynamo_operator.cli.objects import add_list_flags, objects_shown, refusal
 from dynamo_operator.cli.rendering.candidates import candidate_table
 from dynamo_operator.cli.rendering.output import OutputFormat, add_output_flag, reference
-from dynamo_operator.cli.rendering.progress import ProgressLine
-from dynamo_operator.cli.rendering.search_view import (
-    ScoreHistory,
-    state_document,
-    view_line,
-    view_lines,
-)
-from dynamo_operator.cli.rendering.terminal import Screen, Terminal
 from dynamo_operator.cli.searches import Search, find_run, find_search
+from dynamo_operator.cli.watching import watch_search
 from dynamo_operator.runtime.builtin_kinds import Pod
 from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.client.errors import ApiError
 from dynamo_operator.runtime.client.paths import object_path
-from informers.clock import SystemClock
 from informers.objects import ObjectKey
 
 _TYPE = DynamoGraphDeploymentRun.resource_type
@@ -109,25 +98,14 @@ async def run_list(arguments: argparse.Namespace) -> int:
 
 async def run_watch(arguments: argparse.Namespace) -> int:
     """Show a search until it is over."""
-    clock, history = SystemClock(), ScoreHistory()
-    terminal = Terminal.of(sys.stdout, os.environ)
-    screen, line = Screen(terminal), ProgressLine(sys.stdout)
-    state: SearchState | None = None
     async with connect(arguments) as client:
         search = await find_search(client, arguments.namespace, arguments.name)
         if search.run is not None and search.run.key.name == arguments.name:
             search = Search(None, search.run)
-        async for state in follow(client, search, every_seconds=arguments.interval):
-            now = clock.now()
-            history.observe(state, now)
-            if arguments.output == OutputFormat.JSON:
-                line.show(json.dumps(state_document(state), ensure_ascii=False))
-            elif terminal.is_interactive:
-                screen.show(view_lines(state, history, now, terminal))
-            else:
-                line.show(view_line(state))
-    assert state is not None, "there is a look at least"
-    if arguments.output == OutputFormat.TABLE and not terminal.is_interactive:
+        state = await watch_search(
+            client, search, every_seconds=arguments.interval, output=arguments.output
+        )
+    if arguments.output == OutputFormat.TABLE and not sys.stdout.isatty():
         print(state.failure or candidate_table(state.candidates))
     return FAILURE if state.failure else 0
 

@@ -10,7 +10,12 @@ from dynamo_operator.cli.diagnosis.installation import Installation, find_instal
 from dynamo_operator.cli.diagnosis.kinds import check_kinds
 from dynamo_operator.cli.diagnosis.operator import check_api_server, check_operator
 from dynamo_operator.cli.diagnosis.rights import check_rights
-from dynamo_operator.cli.diagnosis.searching import check_gpus, check_policy, check_pull_secrets
+from dynamo_operator.cli.diagnosis.searching import (
+    check_gpus,
+    check_graphs,
+    check_policy,
+    check_pull_secrets,
+)
 from dynamo_operator.cli.diagnosis.webhooks import (
     check_admission,
     check_certificate,
@@ -29,6 +34,7 @@ CHECKS: Final[dict[str, Check]] = {
     "certificate": check_certificate,
     "admission": check_admission,
     "policy": check_policy,
+    "graphs": check_graphs,
     "gpus": check_gpus,
     "pull-secrets": check_pull_secrets,
 }

@@ -6,15 +6,18 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from dynamo_operator.api.labels import PART_OF_LABEL
+from dynamo_operator.api.v1beta1 import DynamoGraphDeployment
 from dynamo_operator.cli.diagnosis.findings import Finding, Severity, Subject
 from dynamo_operator.generate.layout import NAME
 from dynamo_operator.hardware.discovery import GpuDiscovery
 from dynamo_operator.hardware.inventory import GpuDiscoveryError, unknown_product_message
 from dynamo_operator.runtime.builtin_kinds import Secret
+from dynamo_operator.runtime.client.discovery import Discovery
 from dynamo_operator.runtime.client.errors import ForbiddenError, NotFoundError
 from dynamo_operator.runtime.client.paths import object_path
 from informers.objects import ObjectKey, ResourceType
 
+_GRAPHS: Final = "graphs"
 _GPUS: Final = "gpus"
 _SECRETS: Final = "pull-secrets"
 _POLICY: Final = "policy"
@@ -27,6 +30,20 @@ _BINDINGS: Final = ResourceType(
     "validatingadmissionpolicybindings",
     namespaced=False,
 )
+
+
+async def check_graphs(subject: Subject) -> AsyncIterator[Finding]:
+    """Whether Candidates can be deployed here; searching does without."""
+    kind = DynamoGraphDeployment.resource_type
+    if await Discovery(subject.client).supports(DynamoGraphDeployment):
+        yield Finding(_GRAPHS, Severity.OK, f"{kind.api_version} {kind.kind} is served")
+        return
+    yield Finding(
+        _GRAPHS,
+        Severity.WARNING,
+        f"{kind.api_version} {kind.kind} is not served: nothing can be deployed in this cluster",
+        "install NVIDIA's Dynamo operator, or `candidate deploy --context` where it is",
+    )
 
 
 async def check_gpus(subject: Subject) -> AsyncIterator[Finding]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from dynamo_operator.admission.webhook import RequestAdmission
 from dynamo_operator.certificates import CertificateAuthority
+from dynamo_operator.cli.graph_crds import GRAPH_CRDS
 from dynamo_operator.cli.local import grant_operator
 from dynamo_operator.generate.crds import custom_resource_definitions
 from dynamo_operator.generate.deployment import deployment
@@ -33,6 +34,7 @@ from dynamo_operator.settings import WEBHOOK_SECRET, WEBHOOK_SERVICE
 from dynamo_operator.testing.cluster import Cluster
 from informers.objects import ObjectKey
 
+GRAPH_CRD = GRAPH_CRDS[0]
 HOST = f"{WEBHOOK_SERVICE}.{NAMESPACE}.svc"
 SECRET_KEY = ObjectKey(NAMESPACE, WEBHOOK_SECRET)
 SERVICE_KEY = ObjectKey(NAMESPACE, WEBHOOK_SERVICE)
@@ -49,7 +51,7 @@ async def installed(directory: Path) -> AsyncIterator[Cluster]:
     serving = ServingCertificate(directory / "tls.crt", directory / "tls.key")
     webhooks = Webhooks([RequestAdmission().webhook()], certificate=serving, address="127.0.0.1:0")
     async with (
-        Cluster.start(mode="http", crds=custom_resource_definitions()) as cluster,
+        Cluster.start(mode="http", crds=[*custom_resource_definitions(), GRAPH_CRD]) as cluster,
         webhooks,
     ):
         client = cluster.client

@@ -7,6 +7,7 @@ import errno
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -471,3 +472,30 @@ async def test_kubectl_runs_every_command_as_its_plugin():
 
     assert process.returncode == 0
     assert output.decode().startswith("usage: kubectl dgdr run cancel ")
+
+
+@pytest.mark.parametrize("command", ["request init a/b", "request explain -f SAMPLE"])
+def test_output_that_nobody_reads_ends_a_command_without_a_word(command: str):
+    words = command.replace("SAMPLE", str(SAMPLES / "goodput.yaml")).split()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dynamo_operator.cli", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, errors = process.communicate()
+
+    assert process.returncode == 141
+    assert errors == b""
+
+
+def test_what_a_terminal_cannot_show_is_told_by_its_number():
+    found = subprocess.run(
+        [sys.executable, "-m", "dynamo_operator.cli", "request", "init", "a/\u00e9"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+
+    assert b'"a/\\xe9"' in found.stdout

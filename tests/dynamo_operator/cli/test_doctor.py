@@ -33,6 +33,7 @@ from informers.objects import ObjectKey
 from tests.dynamo_operator.cli.calls import call, call_to
 from tests.dynamo_operator.cli.installed import (
     CONFIGURATIONS,
+    GRAPH_CRD,
     SECRET_KEY,
     SERVICE_KEY,
     deploy,
@@ -71,15 +72,17 @@ async def test_an_installation_that_is_well_has_no_finding(cluster: Cluster):
     checks = list(dict.fromkeys(line[9:].partition(":")[0] for line in lines))
     assert checks == [
         *("server", "kinds", "operator", "rights", "webhooks", "certificate"),
-        *("admission", "policy", "gpus", "pull-secrets"),
+        *("admission", "policy", "graphs", "gpus", "pull-secrets"),
     ]
 
 
 async def no_crds(cluster: Cluster) -> None:
-    for crd in await cluster.client.list(CustomResourceDefinition):
-        await cluster.client.delete(CustomResourceDefinition, crd.key)
+    ours = {each["metadata"]["name"] for each in custom_resource_definitions()}
+    for name in ours:
+        await cluster.client.delete(CustomResourceDefinition, ObjectKey("", name))
     await cluster.eventually(
-        lambda: cluster.client.list(CustomResourceDefinition), lambda found: not found
+        lambda: cluster.client.list(CustomResourceDefinition),
+        lambda found: ours.isdisjoint(crd.key.name for crd in found),
     )
 
 
@@ -389,6 +392,16 @@ async def test_a_server_that_cannot_be_reached_is_told_in_a_line(tmp_path: Path)
     assert answer.code == 1
     assert answer.output == ""
     assert len(answer.errors.splitlines()) == 1
+
+
+async def test_a_cluster_where_nothing_can_be_deployed_is_a_warning(cluster: Cluster):
+    key = ObjectKey("", GRAPH_CRD["metadata"]["name"])
+    await cluster.client.delete(CustomResourceDefinition, key)
+
+    code, lines = await findings(cluster, only="graphs")
+
+    assert code == 0
+    assert lines[0].startswith("warning  graphs: nvidia.com/v1beta1 DynamoGraphDeployment is not")
 
 
 async def test_a_check_that_there_is_not_is_told_with_those_that_there_are():
