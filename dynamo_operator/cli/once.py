@@ -14,6 +14,7 @@ from dynamo_operator.app import build_manager
 from dynamo_operator.cli.election import refuse_beside_another
 from dynamo_operator.cli.errors import FAILURE, USAGE, CliError
 from dynamo_operator.cli.exchanges import Exchange, Exchanges
+from dynamo_operator.cli.operator_errors import operator_errors
 from dynamo_operator.cli.preflight import check_rights
 from dynamo_operator.cli.rendering.output import (
     DOCUMENTS,
@@ -104,19 +105,30 @@ async def reconcile_object(
     kind = _kind(wanted.kind, settings)
     if await client.find(kind, wanted.key) is None:
         raise CliError(f"--once: there is no {kind.kind} {wanted.key}")
-    exchanges: list[Exchanges] = []
-
-    def observed(transport: Transport) -> Exchanges:
-        exchanges.append(Exchanges(transport))
-        return exchanges[0]
-
     elects = settings.leader_election.enabled and not wanted.dry_run
     nothing_served = {"server": ServerSettings(), "webhooks": WebhookMode.OFF}
     settings = settings.model_copy(update=nothing_served)
     await check_rights(client, settings, election if elects else None)
     if not wanted.dry_run:
         await refuse_beside_another(client, election, "give --dry-run")
-    async with _leading(client, election if elects else None) as leader:
+    with operator_errors():
+        return await _reconcile(client, settings, election if elects else None, kind, wanted)
+
+
+async def _reconcile(
+    client: Client,
+    settings: OperatorSettings,
+    election: LeaderElection | None,
+    kind: ResourceType,
+    wanted: Wanted,
+) -> int:
+    exchanges: list[Exchanges] = []
+
+    def observed(transport: Transport) -> Exchanges:
+        exchanges.append(Exchanges(transport))
+        return exchanges[0]
+
+    async with _leading(client, election) as leader:
         seen_client = leader.with_transport(observed)
         used = seen_client.with_dry_run() if wanted.dry_run else seen_client
         manager = build_manager(used, settings)

@@ -15,17 +15,17 @@ from dynamo_operator.cli.election import find_election, refuse_beside_another
 from dynamo_operator.cli.errors import CliError
 from dynamo_operator.cli.logs import configure_logs
 from dynamo_operator.cli.once import add_once_flags, reconcile_object, wanted_object
+from dynamo_operator.cli.operator_errors import operator_errors
 from dynamo_operator.cli.preflight import check_kinds, check_rights
 from dynamo_operator.cli.settings import add_settings_flags, load_settings
 from dynamo_operator.generate.layout import NAMESPACE
-from dynamo_operator.runtime import LeaderElectionError, LeadershipLostError, Manager
+from dynamo_operator.runtime import Manager
 from dynamo_operator.runtime.client import Client, ClientConfig
 from dynamo_operator.settings import OperatorSettings
 
 FIELD_MANAGER = "dynamo-operator"
 
 _ENABLED_FLAG = "--leader-election.enabled"
-_NAMESPACE_FLAG = "--leader-election.namespace"
 
 _log = structlog.get_logger(__name__)
 
@@ -43,6 +43,7 @@ async def run_start(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT, then stop in order; with --once reconcile one object."""
     settings = load_settings(arguments, os.environ)
     wanted = wanted_object(arguments)
+    arguments.ends_on_signal = wanted is None  # one object is not done before its end
     level = "warning" if wanted and settings.logging.level == "info" else settings.logging.level
     configure_logs(level, settings.logging.format)
     config = load_config(arguments)
@@ -72,11 +73,8 @@ async def run_start(arguments: argparse.Namespace) -> int:
 
 async def _run(manager: Manager, settings: OperatorSettings) -> None:
     try:
-        await manager.run()
-    except LeadershipLostError as error:
-        raise CliError(str(error)) from error
-    except LeaderElectionError as error:
-        raise CliError(f"{error} with {_NAMESPACE_FLAG}") from error
+        with operator_errors():
+            await manager.run()
     except OSError as error:
         flag = _flags_of_addresses(settings).get(str(error.filename))
         if flag is None:

@@ -119,6 +119,17 @@ async def test_beside_another_operator_only_a_dry_run_is_made(cluster: Cluster, 
     assert await cluster.client.list(DynamoGraphDeploymentRun, namespace=key.namespace) == []
 
 
+@on_the_embedded_one
+async def test_a_lease_that_cannot_be_had_is_named(cluster: Cluster, key: ObjectKey):
+    code, output, errors = await once(cluster, f"dgdr/{key}", "--leader-election.namespace=nowhere")
+
+    assert (code, output) == (1, "")
+    assert errors.splitlines()[-1] == (
+        f"dynamo-operator: lease nowhere/{LEASE_NAME}: namespace nowhere does not exist: create "
+        "it, or name another one with --leader-election.namespace"
+    )
+
+
 @pytest.mark.parametrize(
     ("wanted", "code", "message"),
     [

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,9 +17,13 @@ import structlog
 
 from dynamo_operator.certificates import CertificateAuthority
 from dynamo_operator.cli.__main__ import main
+from dynamo_operator.cli.errors import CliError
 from dynamo_operator.cli.local import grant_operator
+from dynamo_operator.cli.operator_errors import operator_errors
 from dynamo_operator.generate.crds import custom_resource_definitions
+from dynamo_operator.runtime import LeadershipLostError, ShutdownTimeoutError
 from dynamo_operator.runtime.builtin_kinds import ClusterRole, CustomResourceDefinition
+from dynamo_operator.runtime.cache import CacheSyncError
 from dynamo_operator.settings import LEASE_NAME
 from dynamo_operator.testing.cluster import Cluster
 from informers.clock import SystemClock
@@ -111,6 +118,39 @@ def test_an_api_server_that_does_not_answer_is_named(tmp_path: Path, capsys):
     assert one_line(capsys).startswith(
         f"dynamo-operator: the API server {server.removeprefix('http://')} cannot be reached: "
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [([], 0), (["--once=dgdr/default/a"], 143)], ids=["operator", "one object"]
+)
+def test_what_a_signal_ends_is_done_only_if_it_had_no_end_of_its_own(
+    tmp_path: Path, monkeypatch, words, code
+):
+    async def check(*_args, **_options):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("dynamo_operator.cli.start.check_kinds", check)
+    file = tmp_path / "kubeconfig"
+    file.write_text(kubeconfig_of("https://lab.test"))
+
+    assert ended(IMAGE, f"--kubeconfig={file}", *words) == code
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CacheSyncError("caches not synced after 120 s: pods.v1"),
+        ShutdownTimeoutError("manager 'a': still running after the grace period of 25 s: run"),
+        LeadershipLostError("the lease a/b was lost"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_ends_an_operator_is_told_in_its_own_words(error):
+    with pytest.raises(CliError) as told, operator_errors():
+        raise error
+
+    assert str(told.value) == str(error)
 
 
 def ended(*words: str) -> int:
