@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -120,7 +121,8 @@ def duration_seconds(text: str, path: str) -> int | float:
     """
     parts = _DURATION_PART.findall(text)
     seconds = sum((Decimal(number) * _SECONDS[unit] for number, unit in parts), Decimal(0))
-    if "".join(number + unit for number, unit in parts) != text or seconds <= 0:
+    is_one = "".join(number + unit for number, unit in parts) == text
+    if not is_one or seconds <= 0 or math.isinf(float(seconds)):
         raise LoweringError(path, f"{text!r} must be a duration above zero, e.g. 90s or 10m")
     number: int | float = canonical_number(float(seconds))
     return number

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -13,6 +12,7 @@ from dynamo_operator.apiserver.admission_conditions import conditions_hold, requ
 from dynamo_operator.apiserver.admission_matching import is_exempt, matched
 from dynamo_operator.apiserver.admission_requests import DELETE, AdmissionRequest
 from dynamo_operator.apiserver.calls import Call
+from dynamo_operator.apiserver.codec import parse_json
 from dynamo_operator.apiserver.expressions.syntax import ExpressionError
 from dynamo_operator.apiserver.messages import to_json
 from dynamo_operator.apiserver.object_metadata import decode_metadata
@@ -278,7 +278,7 @@ class _Hook:
         if not patch or answer.failure:
             return obj
         try:
-            operations = json.loads(base64.b64decode(patch))
+            operations = parse_json(base64.b64decode(patch)).value
             changed = patches.json_patch(obj, operations)
         except (ValueError, status.StatusError) as error:
             text = f'the patch of webhook "{self.name}" does not apply: {error}'

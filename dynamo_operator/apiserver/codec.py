@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
@@ -17,6 +18,7 @@ from dynamo_operator.apiserver.messages import to_json
 MAX_DEPTH = 250
 _MOST_EXPANDED = 4 * 1024 * 1024
 _NODE_SIZE = 8
+_INT64_LENGTH = len(str(-(2**63)))
 
 
 class Parsed(NamedTuple):
@@ -47,7 +49,13 @@ def parse_json(data: bytes, *, merging: bool = False) -> Parsed:
         return found[-1]
 
     try:
-        value = json.loads(data, object_pairs_hook=as_object, parse_constant=_refuse_constant)
+        value = json.loads(
+            data,
+            object_pairs_hook=as_object,
+            parse_constant=_refuse_constant,
+            parse_float=_number,
+            parse_int=_whole_number,
+        )
         check_depth(value)
     except (ValueError, RecursionError) as error:
         raise status.bad_request(f"couldn't get version/kind; json parse error: {error}") from None
@@ -199,8 +207,10 @@ class _Plain:
             return {_key(key): self.of(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self.of(item) for item in value]
-        if value is None or isinstance(value, (str, int, float, bool)):
+        if value is None or isinstance(value, (str, bool)):
             return value
+        if isinstance(value, (int, float)):
+            return _as_json_number(value)
         if hasattr(value, "isoformat"):
             return value.isoformat().replace("+00:00", "Z")
         return str(value)
@@ -224,3 +234,30 @@ def _is_json(data: bytes) -> bool:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"invalid character in literal {name}")
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"json: cannot unmarshal number {text} into Go value of type float64")
+    return value
+
+
+def _whole_number(text: str) -> int | float:
+    """Return what Go makes of it: an int64, or else a float64."""
+    if len(text) <= _INT64_LENGTH and -(2**63) <= (value := int(text)) < 2**63:
+        return value
+    return _number(text)
+
+
+def _as_json_number(value: float) -> int | float:
+    """Return a number of YAML as JSON has it, which knows no NaN and no infinity."""
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return value
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"json: unsupported value: {number}")
+    return number

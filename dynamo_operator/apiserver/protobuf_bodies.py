@@ -9,7 +9,6 @@ zero differ, `=` for what JSON has in the outer object. A type that is left out 
 from __future__ import annotations
 
 import base64
-import json
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from importlib import resources
 from typing import Any
 
 from dynamo_operator.apiserver import kinds, status
+from dynamo_operator.apiserver.codec import parse_json
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
@@ -161,7 +161,7 @@ def _value(field: _Field, value: int | float | bytes) -> Any:
             return either.get("string", "") if either.get("type") else either.get("int", 0)
         case "json":
             raw = base64.b64decode(_message(_RAW, value).get("raw", ""))
-            return json.loads(raw) if raw else None
+            return parse_json(raw).value if raw else None
     return _message(_messages()[field.type], value)
 
 

@@ -129,7 +129,9 @@ def test_a_duration_is_its_seconds(text, seconds):
     assert duration_seconds(text, "f") == seconds
 
 
-@pytest.mark.parametrize("text", ["", "90", "s", "1 h", "-1s", "0s", "0.0h", "1d", "1h xs", "1h-"])
+@pytest.mark.parametrize(
+    "text", ["", "90", "s", "1 h", "-1s", "0s", "0.0h", "1d", "1h xs", "1h-", "9" * 400 + "h"]
+)
 def test_a_duration_that_is_none_says_what_one_looks_like(text):
     with pytest.raises(LoweringError, match=r"f: .*e\.g\. 90s or 10m"):
         duration_seconds(text, "f")

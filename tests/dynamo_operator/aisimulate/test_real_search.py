@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from dynamo_operator.aisimulate.snapshot import (
     parse_snapshot,
     read_snapshot,
 )
+from dynamo_operator.images import BACKEND_REPOSITORIES
 from dynamo_operator.planner.environment import PlannerEnvironment
 from dynamo_operator.planner.install import install
 from dynamo_operator.publisher.observe import report_of
@@ -210,6 +212,41 @@ def test_the_same_seed_gives_the_same_candidates(
     again = recommend(planner, tmp_path, {**INPUT, "dgdr_run": section})
 
     assert again.snapshot.candidates == run.snapshot.candidates
+
+
+def test_each_backend_and_mode_is_published_with_its_own_image(
+    planner: PlannerEnvironment, tmp_path: Path
+) -> None:
+    """Another target, and points enough for each pair of a backend and a mode to be among them."""
+    document = {
+        **INPUT,
+        "engine": {**INPUT["engine"], "backend": {"choices": [*BACKEND_REPOSITORIES]}},
+        "traffic": {**INPUT["traffic"], "stop": {"requests": 20}},
+        "evaluation": {"sla": {"ttft_ms": 100_000}},
+        "optimization": {**INPUT["optimization"], "target": "goodput_per_gpu"},
+        "optimizer": {**INPUT["optimizer"], "max_trials": 12, "seed": 7},
+        "dgdr_run": {**INPUT["dgdr_run"], "max_candidates": 12},
+    }
+
+    search = recommend(planner, tmp_path, document)
+
+    assert search.exit_code == 0, search.errors
+    assert [each.parameters for each in search.snapshot.candidates] == [
+        public_parameters(candidate["config"]) for candidate in search.ranked
+    ]
+    assert len(report_of(search.snapshot).results) == 12
+    found = set()
+    for candidate in search.snapshot.candidates:
+        components = manifest_of(candidate)["spec"]["components"]
+        types = {component["type"] for component in components}
+        (image,) = {
+            container["image"]
+            for component in components
+            for container in component["podTemplate"]["spec"]["containers"]
+        }
+        found.add((image, "disaggregated" if {"prefill", "decode"} <= types else "aggregated"))
+    images = [f"registry.test/{name}:1.6.0" for name in BACKEND_REPOSITORIES.values()]
+    assert found == {*product(images, ("aggregated", "disaggregated"))}
 
 
 def test_a_search_that_finds_nothing_says_why(planner: PlannerEnvironment, tmp_path: Path) -> None:

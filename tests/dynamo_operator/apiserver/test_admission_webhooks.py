@@ -1,6 +1,7 @@
 """What webhooks are asked and what becomes of their answers, as a real API server showed it."""
 
 import asyncio
+import math
 
 import pytest
 
@@ -350,6 +351,8 @@ async def test_a_call_that_fails_is_passed_over_where_the_policy_says_so(api, sc
     [
         (patch({"op": "remove", "path": "/nothing"}), "does not apply"),
         (lambda r: {"allowed": True, "patch": "%%%"}, "does not apply"),
+        (patch({"op": "add", "path": "/spec/size", "value": math.nan}), "does not apply"),
+        (patch({"op": "add", "path": "/spec/size", "value": math.inf}), "does not apply"),
         (patch({"op": "replace", "path": "", "value": 1}), "leaves no object"),
     ],
 )
