@@ -1,18 +1,22 @@
 """Prometheus metrics of one manager, under controller-runtime's names.
 
 Each manager has its own registry, so several live in one process. prometheus-client is imported
-when a `Metrics` is made, not before.
+when somebody scrapes, or adds series of their own, not before.
 """
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from dynamo_operator.runtime.client.http import HttpRequest, HttpResponse
-from dynamo_operator.runtime.hot_series import (
+from dynamo_operator.runtime.series import (
     Distribution,
     DistributionFamily,
     Number,
@@ -24,8 +28,9 @@ from informers.observers import InformerObserver, QueueObserver
 from informers.work_queue import WorkQueueStatistics
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+    from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
+    from prometheus_client.registry import Collector
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 RESULTS: Final = ("success", "error", "requeue", "requeue_after")
@@ -50,60 +55,39 @@ class Metrics:
     """Every series of one manager; `render` gives the exposition text."""
 
     def __init__(self) -> None:
-        from prometheus_client import (
-            CollectorRegistry,
-            Counter,
-            Gauge,
-            Histogram,
-            PlatformCollector,
-            ProcessCollector,
-        )
-
-        registry = CollectorRegistry()
-        self.registry: CollectorRegistry = registry
-        ProcessCollector(registry=registry)
-        PlatformCollector(registry=registry)
-
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(name, text, labels, registry=registry)
-
-        def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(name, text, labels, registry=registry)
-
-        def histogram(name: str, text: str, buckets: Iterable[float], *labels: str) -> Histogram:
-            return Histogram(name, text, labels, registry=registry, buckets=tuple(buckets))
-
+        self._collectors: list[Collector] = []
+        number = self._number
         prefix, by = "controller_runtime_", "controller"
-        self.reconcile_total: NumberFamily = self._number(
+        self.reconcile_total: NumberFamily = number(
             f"{prefix}reconcile_total", "Reconciles by result.", by, "result"
         )
-        self.reconcile_errors: Counter = counter(
+        self.reconcile_errors: NumberFamily = number(
             f"{prefix}reconcile_errors_total", "Reconciles that failed.", by
         )
-        self.terminal_errors: Counter = counter(
+        self.terminal_errors: NumberFamily = number(
             f"{prefix}terminal_reconcile_errors_total", "Reconciles that failed for good.", by
         )
-        self.reconcile_panics: Counter = counter(
+        self.reconcile_panics: NumberFamily = number(
             f"{prefix}reconcile_panics_total", "Reconciles that failed by a defect.", by
         )
-        self.reconcile_timeouts: Counter = counter(
+        self.reconcile_timeouts: NumberFamily = number(
             f"{prefix}reconcile_timeouts_total", "Reconciles that hit their time limit.", by
         )
         self.reconcile_time: DistributionFamily = self._distribution(
             f"{prefix}reconcile_time_seconds", "Length of a reconcile.", _RECONCILE_BUCKETS, by
         )
-        self.max_concurrent: Gauge = gauge(
+        self.max_concurrent: NumberFamily = number(
             f"{prefix}max_concurrent_reconciles", "Most reconciles at once.", by
         )
-        self.active_workers: NumberFamily = self._number(
+        self.active_workers: NumberFamily = number(
             f"{prefix}active_workers", "Workers that reconcile now.", by
         )
 
         queue = ("name", by)
-        self.queue_depth: NumberFamily = self._number(
+        self.queue_depth: NumberFamily = number(
             "workqueue_depth", "Items ready to be taken.", *queue, "priority"
         )
-        self.queue_adds: NumberFamily = self._number(
+        self.queue_adds: NumberFamily = number(
             "workqueue_adds_total", "Items that became ready.", *queue
         )
         self.queue_duration: DistributionFamily = self._distribution(
@@ -112,18 +96,12 @@ class Metrics:
         self.work_duration: DistributionFamily = self._distribution(
             "workqueue_work_duration_seconds", "From taken to done.", _QUEUE_BUCKETS, *queue
         )
-        self.unfinished_work: Gauge = gauge(
-            "workqueue_unfinished_work_seconds", "Ages of the items in progress, summed.", *queue
-        )
-        self.longest_running: Gauge = gauge(
-            "workqueue_longest_running_processor_seconds", "Oldest item in progress.", *queue
-        )
-        self.queue_retries: Counter = counter(
+        self.queue_retries: NumberFamily = number(
             "workqueue_retries_total", "Delayed additions.", *queue
         )
         self.queue_statistics: dict[str, _Statistics] = {}
-        registry.register(_OldestReady(self.queue_statistics))
-        self.events_filtered: NumberFamily = self._number(
+        self._collectors.append(_QueueAges(self.queue_statistics))
+        self.events_filtered: NumberFamily = number(
             "controller_events_filtered_total",
             "Events that a predicate dropped.",
             by,
@@ -131,7 +109,7 @@ class Metrics:
             "predicate",
         )
 
-        self.client_requests: NumberFamily = self._number(
+        self.client_requests: NumberFamily = number(
             "rest_client_requests_total", "Requests to the API server.", "code", "method", "host"
         )
 
@@ -146,31 +124,27 @@ class Metrics:
         self._client_series: dict[tuple[str, str, str], tuple[Number, Distribution]] = {}
 
         informer = ("resource", "namespace")
-        self.informer_objects: NumberFamily = self._number(
-            "informer_objects", "Objects held.", *informer
-        )
-        self.informer_bytes: NumberFamily = self._number(
-            "informer_bytes", "JSON bytes held.", *informer
-        )
-        self.informer_lists: Counter = counter(
+        self.informer_objects: NumberFamily = number("informer_objects", "Objects held.", *informer)
+        self.informer_bytes: NumberFamily = number("informer_bytes", "JSON bytes held.", *informer)
+        self.informer_lists: NumberFamily = number(
             "informer_lists_total", "Full lists taken.", *informer, "reason"
         )
-        self.informer_watches: Counter = counter(
+        self.informer_watches: NumberFamily = number(
             "informer_watches_total", "Watches ended.", *informer, "reason"
         )
-        self.informer_errors: Counter = counter(
+        self.informer_errors: NumberFamily = number(
             "informer_errors_total", "Lists and watches that failed.", *informer
         )
-        self.informer_failing: Gauge = gauge(
+        self.informer_failing: NumberFamily = number(
             "informer_list_watch_failing",
             "1 while lists or watches fail; the code is the last HTTP status, or <error>.",
             *informer,
             "code",
         )
-        self.handler_errors: Counter = counter(
+        self.handler_errors: NumberFamily = number(
             "informer_handler_errors_total", "Events lost to a failing handler.", *informer
         )
-        self.index_errors: Counter = counter(
+        self.index_errors: NumberFamily = number(
             "informer_index_errors_total",
             "Objects that an index function failed for.",
             *informer,
@@ -183,44 +157,60 @@ class Metrics:
             "resource",
             "outcome",
         )
-        self.webhook_requests: Counter = counter(
+        self.webhook_requests: NumberFamily = number(
             f"{prefix}webhook_requests_total", "Reviews answered.", "webhook", "code"
         )
-        self.webhook_latency: Histogram = histogram(
+        self.webhook_latency: DistributionFamily = self._distribution(
             f"{prefix}webhook_latency_seconds",
             "Length of a review.",
             _WEBHOOK_BUCKETS,
             "webhook",
         )
-        self.webhook_in_flight: Gauge = gauge(
+        self.webhook_in_flight: NumberFamily = number(
             f"{prefix}webhook_requests_in_flight", "Reviews under way.", "webhook"
         )
-        self.webhook_panics: Counter = counter(
+        self.webhook_panics: NumberFamily = number(
             f"{prefix}webhook_panics_total", "Reviews that failed by a defect."
         )
-        self.conversion_panics: Counter = counter(
+        self.conversion_panics: NumberFamily = number(
             f"{prefix}conversion_webhook_panics_total", "Conversions that failed by a defect."
         )
-        self.certificate_reads: Counter = counter(
+        self.certificate_reads: NumberFamily = number(
             "certwatcher_read_certificate_total", "Certificates read to serve with."
         )
-        self.certificate_errors: Counter = counter(
+        self.certificate_errors: NumberFamily = number(
             "certwatcher_read_certificate_errors_total", "Certificates that could not be served."
         )
-        self.events_dropped: Counter = counter(
+        self.events_dropped: NumberFamily = number(
             "events_dropped_total", "Events dropped unsent.", "reason"
         )
-        self.leader_status: Gauge = gauge(
+        self.leader_status: NumberFamily = number(
             "leader_election_master_status", "1 while it leads, 0 while it does not.", "name"
         )
 
+    @cached_property
+    def registry(self) -> CollectorRegistry:
+        """All series as prometheus-client has them; those of others may be added."""
+        from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+
+        registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        for collector in self._collectors:
+            registry.register(collector)
+        return registry
+
     def _number(self, name: str, text: str, *labels: str) -> NumberFamily:
-        return NumberFamily(name, text, labels, self.registry)
+        family = NumberFamily(name, text, labels)
+        self._collectors.append(family)
+        return family
 
     def _distribution(
         self, name: str, text: str, bounds: Sequence[float], *labels: str
     ) -> DistributionFamily:
-        return DistributionFamily(name, text, bounds, labels, self.registry)
+        family = DistributionFamily(name, text, bounds, labels)
+        self._collectors.append(family)
+        return family
 
     def controller(self, name: str, max_concurrent_reconciles: int) -> ControllerMetrics:
         """Return the series of one controller, all existing from now on."""
@@ -281,6 +271,8 @@ class Metrics:
 
     async def answer(self, _request: HttpRequest) -> HttpResponse:
         """Answer a request for /metrics; a route's handler."""
+        if "prometheus_client" not in sys.modules:  # the first time it takes a while
+            await asyncio.to_thread(import_module, "prometheus_client")
         return HttpResponse(200, {"content-type": CONTENT_TYPE}, self.render())
 
 
@@ -291,15 +283,13 @@ class ControllerMetrics:
         results = {result: metrics.reconcile_total.labels(name, result) for result in RESULTS}
         self._results = {result: series.inc for result, series in results.items()}
         self._time = metrics.reconcile_time.labels(name).observe
-        self.errors: Counter = metrics.reconcile_errors.labels(name)
-        self.terminal_errors: Counter = metrics.terminal_errors.labels(name)
-        self.panics: Counter = metrics.reconcile_panics.labels(name)
-        self.timeouts: Counter = metrics.reconcile_timeouts.labels(name)
+        self.errors: Number = metrics.reconcile_errors.labels(name)
+        self.terminal_errors: Number = metrics.terminal_errors.labels(name)
+        self.panics: Number = metrics.reconcile_panics.labels(name)
+        self.timeouts: Number = metrics.reconcile_timeouts.labels(name)
         self.active_workers: Number = metrics.active_workers.labels(name)
         self._name = name
         self._queues = metrics.queue_statistics
-        self._unfinished = metrics.unfinished_work.labels(name, name)
-        self._longest = metrics.longest_running.labels(name, name)
 
     def reconciled(self, result: str, seconds: float) -> None:
         """Count one finished attempt."""
@@ -309,8 +299,6 @@ class ControllerMetrics:
     def watch_queue(self, statistics: Callable[[], WorkQueueStatistics]) -> None:
         """Ask the queue at each scrape for the ages of what waits and what is in progress."""
         self._queues[self._name] = statistics
-        self._unfinished.set_function(lambda: statistics().unfinished_seconds)
-        self._longest.set_function(lambda: statistics().longest_processing_seconds)
 
 
 class QueueMetrics(QueueObserver):
@@ -357,8 +345,8 @@ class WebhookMetrics:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self.panics: Counter = metrics.webhook_panics
-        self.conversion_panics: Counter = metrics.conversion_panics
+        self.panics: Number = metrics.webhook_panics.labels()
+        self.conversion_panics: Number = metrics.conversion_panics.labels()
 
     def add(self, path: str) -> None:
         """Have the series of a path exist from now on."""
@@ -371,20 +359,22 @@ class WebhookMetrics:
     def call(self, path: str) -> Iterator[WebhookCall]:
         """Count one call; whoever answers sets its `code`."""
         call = WebhookCall()
-        with (
-            self._metrics.webhook_in_flight.labels(path).track_inprogress(),
-            self._metrics.webhook_latency.labels(path).time(),
-        ):
-            try:
-                yield call
-            finally:
-                self._metrics.webhook_requests.labels(path, str(call.code)).inc()
+        in_flight = self._metrics.webhook_in_flight.labels(path)
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        in_flight.inc()
+        try:
+            yield call
+        finally:
+            in_flight.dec()
+            self._metrics.webhook_latency.labels(path).observe(loop.time() - started)
+            self._metrics.webhook_requests.labels(path, str(call.code)).inc()
 
     def certificate_read(self, succeeded: bool) -> None:
         """Count an attempt to read the serving certificate."""
-        self._metrics.certificate_reads.inc()
+        self._metrics.certificate_reads.labels().inc()
         if not succeeded:
-            self._metrics.certificate_errors.inc()
+            self._metrics.certificate_errors.labels().inc()
 
 
 @dataclass(slots=True)
@@ -452,8 +442,11 @@ class InformerMetrics(InformerObserver):
             self._failing = ""
 
 
-class _OldestReady:
-    """How long the first item of each priority has been ready; empty levels have no series."""
+class _QueueAges:
+    """How long items of the queues are there, asked for at each scrape.
+
+    Of what is ready it is the first item's of each priority; empty levels have no series.
+    """
 
     def __init__(self, queues: Mapping[str, _Statistics]) -> None:
         self._queues = queues
@@ -461,15 +454,29 @@ class _OldestReady:
     def collect(self) -> Iterable[Metric]:
         from prometheus_client.metrics_core import GaugeMetricFamily
 
-        family = GaugeMetricFamily(
+        names = ("name", "controller")
+        unfinished = GaugeMetricFamily(
+            "workqueue_unfinished_work_seconds",
+            "Ages of the items in progress, summed.",
+            labels=names,
+        )
+        longest = GaugeMetricFamily(
+            "workqueue_longest_running_processor_seconds",
+            "Oldest item in progress.",
+            labels=names,
+        )
+        oldest = GaugeMetricFamily(
             "workqueue_oldest_ready_seconds",
             "Age of the item that is ready for longest.",
-            labels=("name", "controller", "priority"),
+            labels=(*names, "priority"),
         )
         for name, statistics in self._queues.items():
-            for label, age in _bounded(statistics().oldest_ready_seconds).items():
-                family.add_metric((name, name, label), age)
-        yield family
+            now = statistics()
+            unfinished.add_metric((name, name), now.unfinished_seconds)
+            longest.add_metric((name, name), now.longest_processing_seconds)
+            for label, age in _bounded(now.oldest_ready_seconds).items():
+                oldest.add_metric((name, name, label), age)
+        yield from (unfinished, longest, oldest)
 
 
 def _bounded(ages: Mapping[int, float]) -> dict[str, float]:

@@ -1,6 +1,10 @@
 import re
+import subprocess
+import sys
+from contextlib import suppress
 
 import pytest
+from prometheus_client import Counter
 
 from dynamo_operator.runtime.metrics import Metrics
 from informers.clock import SystemClock
@@ -101,6 +105,50 @@ def test_process_and_interpreter_are_told_of_and_no_time_of_creation():
     assert shown["process_resident_memory_bytes"] == "gauge"
     assert shown["python_info"] == "gauge"
     assert not [name for name in shown if name.endswith("_created")]
+
+
+COUNTED = """
+import sys
+from dynamo_operator.runtime.metrics import Metrics
+metrics = Metrics()
+metrics.controller("w", 1).reconciled("success", 0.1)
+print("prometheus_client" in sys.modules)
+metrics.render()
+print("prometheus_client" in sys.modules)
+"""
+
+
+def test_prometheus_client_is_loaded_by_who_scrapes_and_not_by_who_counts():
+    output = subprocess.run(
+        [sys.executable, "-c", COUNTED], check=True, capture_output=True, text=True
+    ).stdout
+
+    assert output.split() == ["False", "True"]
+
+
+async def test_a_call_of_a_webhook_is_in_flight_until_it_is_answered():
+    metrics = Metrics()
+    series = 'webhook_requests_in_flight{webhook="/validate"}'
+    with suppress(ZeroDivisionError), metrics.webhooks().call("/validate") as call:
+        call.code = 400
+        during = render(metrics)
+        raise ZeroDivisionError
+    after = render(metrics)
+
+    assert f"{series} 1.0" in during
+    assert f"{series} 0.0" in after
+    assert 'webhook_requests_total{code="400",webhook="/validate"} 1.0' in after
+    assert 'webhook_latency_seconds_count{webhook="/validate"} 1.0' in after
+
+
+def test_series_of_ones_own_are_told_beside_the_others():
+    metrics = Metrics()
+    Counter("widgets_made", "Widgets made.", registry=metrics.registry).inc()
+
+    text = render(metrics)
+
+    assert "widgets_made_total 1.0" in text
+    assert "certwatcher_read_certificate_total 0.0" in text
 
 
 def test_series_of_a_controller_exist_from_its_start():
