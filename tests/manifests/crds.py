@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
 from dynamo_operator.runtime.client import Client
@@ -13,6 +14,8 @@ async def remove_crds(admin: Client) -> None:
     """Delete all CRDs with their objects, and wait until nothing of them is served."""
     definitions = await admin.list(CustomResourceDefinition)
     for definition in definitions:
+        # What cleans up gives up for minutes where it is the first to ask for the objects.
+        await eventually(partial(admin.request, "GET", _path_of(definition)), timeout=30)
         await admin.delete(CustomResourceDefinition, definition.key)
     groups = {definition.spec["group"] for definition in definitions}
 
@@ -22,3 +25,9 @@ async def remove_crds(admin: Client) -> None:
         return not left and not await admin.list(CustomResourceDefinition)
 
     await eventually(are_gone, timeout=60)
+
+
+def _path_of(definition: CustomResourceDefinition) -> str:
+    spec = definition.spec
+    (version,) = (each["name"] for each in spec["versions"] if each["storage"])
+    return f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"

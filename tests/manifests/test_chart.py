@@ -118,6 +118,8 @@ def test_the_operator_reads_the_file_that_the_chart_writes(name: str, tmp_path):
     assert settings.operator_image == container["image"]
     assert settings.server.health_probe.port == 8081
     assert settings.feature_gates.dgdr_v1_beta2 == ("dgdrV1Beta2" not in values)
+    discovers = any(name.endswith("-gpu-discovery") for _, name in objects)
+    assert (settings.feature_gates.dgdr_v1_beta2 and settings.discovers_gpus) == discovers
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert settings.server.metrics.port == ports.get("metrics")
     assert (settings.webhooks is WebhookMode.OFF) == ("webhook" not in ports)
