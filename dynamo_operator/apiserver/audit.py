@@ -13,6 +13,7 @@ from dynamo_operator.apiserver.messages import UserInfo
 
 _CREATED = 201
 WRITE_VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_REVIEW_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 _METHODS = {  # of what an audit event calls by its verb only
     "create": "POST",
     "update": "PUT",
@@ -61,8 +62,9 @@ class AuditEntry:
 
     @property
     def is_write(self) -> bool:
-        """Whether the request could change something, dry runs excepted."""
-        return self.verb in WRITE_VERBS and not self.dry_run
+        """Whether the request could change something: dry runs cannot, nor questions."""
+        asks = self.group in _REVIEW_GROUPS and self.resource.endswith("reviews")
+        return self.verb in WRITE_VERBS and not self.dry_run and not asks
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry as an audit.k8s.io/v1 Event."""

@@ -60,3 +60,14 @@ async def test_only_the_latest_entries_stay_in_memory():
         await api.get(CONFIG_MAPS)
 
     assert 10 <= len(api.server.audit.entries) <= 20
+
+
+async def test_a_question_about_access_is_no_write():
+    api = Api()
+    review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+    await api.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+
+    (entry,) = api.server.audit.entries
+
+    assert (entry.verb, entry.code) == ("create", 201)
+    assert api.server.audit.writes() == []
