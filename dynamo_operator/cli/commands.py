@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import inspect
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -48,9 +47,6 @@ COMMANDS = {
 }
 
 
-_UNREAD = 128 + signal.SIGPIPE
-"""Exit code of a command whose output nobody reads to its end, as a shell has it."""
-
 EXPECTED_ERRORS = (CliError, ClientError, InformerError, OSError, ValueError)
 """What a command may end with: a line for the person who called it, no defect."""
 
@@ -72,17 +68,10 @@ def run(words: Sequence[str], *, program: str = PROGRAM) -> int:
     try:
         parsed = parser(words, program=program).parse_args(words)
         debug = parsed.debug
-        code: int = (
-            asyncio.run(_until_signalled(parsed))
-            if inspect.iscoroutinefunction(parsed.run)
-            else parsed.run(parsed)
-        )
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:
-        # Who reads has seen enough (`| head`); Python would flush the rest, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _UNREAD
+        if not inspect.iscoroutinefunction(parsed.run):
+            code: int = parsed.run(parsed)
+            return code
+        return asyncio.run(_until_signalled(parsed))
     except ModuleNotFoundError as error:
         if debug or error.name not in _LOCAL_MODULES:
             raise

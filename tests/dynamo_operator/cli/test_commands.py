@@ -46,21 +46,6 @@ async def command(*words: str) -> tuple[int, str, str]:
     return process.returncode or 0, output.decode(), errors.decode()
 
 
-async def test_output_that_nobody_reads_to_its_end_is_no_error():
-    reading, writing = os.pipe()
-    os.close(reading)
-
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "dynamo_operator.cli", "request", "init", "a/b"),
-        stdout=writing,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    os.close(writing)
-    _, errors = await process.communicate()
-
-    assert (process.returncode, errors) == (128 + signal.SIGPIPE, b"")
-
-
 @asynccontextmanager
 async def started(*words: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run `dynamo-operator start WORDS` for the length of the block, then end it by SIGTERM."""
