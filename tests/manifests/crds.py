@@ -1,4 +1,4 @@
-"""Cleaning up after tests that share an API server."""
+"""CRDs that are there before a release is, and their end."""
 
 from __future__ import annotations
 
@@ -8,6 +8,32 @@ from functools import partial
 from dynamo_operator.runtime.builtin_kinds import CustomResourceDefinition
 from dynamo_operator.runtime.client import Client
 from dynamo_operator.testing.polling import eventually
+from informers.objects import ObjectKey
+
+REQUESTS = ObjectKey("", "dynamographdeploymentrequests.nvidia.com")
+
+
+def upstream_crd(*versions: str) -> CustomResourceDefinition:
+    """The Request's CRD as the upstream operator installs it, the last version stored."""
+    names = {"kind": "DynamoGraphDeploymentRequest", "plural": "dynamographdeploymentrequests"}
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return CustomResourceDefinition.new(
+        REQUESTS.name,
+        spec={
+            "group": "nvidia.com",
+            "scope": "Namespaced",
+            "names": {**names, "shortNames": ["dgdr"]},
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": version == versions[-1],
+                    "schema": {"openAPIV3Schema": schema},
+                }
+                for version in versions
+            ],
+        },
+    )
 
 
 async def remove_crds(admin: Client) -> None:

@@ -26,13 +26,12 @@ from dynamo_operator.runtime.builtin_kinds import (
 from dynamo_operator.runtime.client import Client
 from dynamo_operator.runtime.webhooks import SecretCertificate
 from informers.objects import ObjectKey
-from tests.manifests.crds import remove_crds
+from tests.manifests.crds import REQUESTS, remove_crds, upstream_crd
 from tests.manifests.releases import Helm, inventory
 from tests.manifests.rendering import CHART, NAMESPACE, RELEASE
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
 
-REQUESTS = ObjectKey("", "dynamographdeploymentrequests.nvidia.com")
 CRDS = {
     f"CustomResourceDefinition /{plural}.nvidia.com"
     for plural in (
@@ -60,29 +59,6 @@ async def client(admin: Client, helm: Helm) -> AsyncIterator[Client]:
     yield admin
     await helm("uninstall", "--ignore-not-found")
     await remove_crds(admin)
-
-
-def upstream_crd(*versions: str) -> CustomResourceDefinition:
-    """The Request's CRD as the upstream operator installs it, the last version stored."""
-    names = {"kind": "DynamoGraphDeploymentRequest", "plural": "dynamographdeploymentrequests"}
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return CustomResourceDefinition.new(
-        REQUESTS.name,
-        spec={
-            "group": "nvidia.com",
-            "scope": "Namespaced",
-            "names": {**names, "shortNames": ["dgdr"]},
-            "versions": [
-                {
-                    "name": version,
-                    "served": True,
-                    "storage": version == versions[-1],
-                    "schema": {"openAPIV3Schema": schema},
-                }
-                for version in versions
-            ],
-        },
-    )
 
 
 async def upstreams(client: Client) -> dict[str, Any]:
