@@ -14,7 +14,7 @@ from dynamo_operator.runtime.client.config import ClientConfig
 from dynamo_operator.testing.polling import eventually
 from hack.clusters import places
 from hack.clusters.control_groups import MOUNT, ControlGroups
-from hack.clusters.node_configuration import SANDBOX_IMAGE
+from hack.clusters.node_configuration import POD_BRIDGE, SANDBOX_IMAGE
 from hack.clusters.own_cluster import OwnCluster
 from hack.go_programs import ROOT
 from informers.objects import ObjectKey, ResourceType
@@ -23,6 +23,16 @@ NAMESPACES = ResourceType("", "v1", "Namespace", "namespaces", namespaced=False)
 SERVICE_ACCOUNTS = ResourceType("", "v1", "ServiceAccount", "serviceaccounts", namespaced=True)
 PODS = ResourceType("", "v1", "Pod", "pods", namespaced=True)
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+LINKS = (places.HOST_LINK, POD_BRIDGE)
+MARKS = (str(places.state()), "kubelet", "containerd", "/cni")
+FILES = [
+    Path(name)
+    for name in (
+        *("/etc/cni/net.d", "/opt/cni", "/opt/containerd", "/run/containerd", "/var/lib/cni"),
+        *("/var/lib/containerd", "/var/lib/kubelet", "/var/log/containers", "/var/log/pods"),
+        places.state(),
+    )
+]
 RESTRICTED_POD = {
     "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
     "containers": [
@@ -49,19 +59,20 @@ def own_cluster(machine_cluster):
 
 
 def traces():
-    """What a cluster may leave behind on the machine."""
+    """What a cluster, and no other program of a busy machine, could leave behind."""
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    routes = Path("/proc/net/route").read_text().splitlines()
     return {
-        "mounts": Path("/proc/self/mounts").read_text().splitlines(),
-        "links": sorted(path.name for path in Path("/sys/class/net").iterdir()),
-        "routes": Path("/proc/net/route").read_text().splitlines(),
+        "mounts": [mount for mount in mounts if any(mark in mount for mark in MARKS)],
+        "links": [link for link in LINKS if Path("/sys/class/net", link).exists()],
+        "routes": [route for route in routes if route.startswith(LINKS)],
         "groups": sorted(map(str, MOUNT.glob(f"**/{places.NAME}"))),
         "processes": ControlGroups(places.NAME).processes(),
         "settings": [
             Path("/proc/sys", name).read_text()
             for name in ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
         ],
-        "namespaces": sorted(map(str, Path("/run/netns").glob("*"))),
-        "files": sorted(map(str, Path("/var/lib").glob("*"))),
+        "files": [str(path) for path in FILES if path.exists()],
     }
 
 
