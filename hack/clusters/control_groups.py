@@ -33,9 +33,8 @@ class ControlGroups:
             for file in ("cpuset.cpus", "cpuset.mems"):  # v1 takes no process before
                 if (top / file).exists() and not (top / file).read_text().strip():
                     (top / file).write_text((top.parent / file).read_text())
-        leaf = self._main / "node"
-        leaf.mkdir(exist_ok=True)
-        return leaf / "cgroup.procs"
+        self._leaf.mkdir(exist_ok=True)
+        return self._leaf / "cgroup.procs"
 
     @property
     def exists(self) -> bool:
@@ -45,6 +44,10 @@ class ControlGroups:
     def processes(self) -> list[int]:
         """Return the processes in the tree."""
         return [pid for top in self._tops for pid in _processes(top)]
+
+    def processes_outside_pods(self) -> list[int]:
+        """Return the processes that are no Pod's."""
+        return [*_processes(self._leaf)]
 
     def remove(self) -> None:
         """Kill every process in the tree and remove it.
@@ -79,8 +82,8 @@ class ControlGroups:
         return [hierarchy / self._name for hierarchy in hierarchies]
 
     @property
-    def _main(self) -> Path:
-        return (self._mount if self._is_v2 else self._mount / "pids") / self._name
+    def _leaf(self) -> Path:
+        return (self._mount if self._is_v2 else self._mount / "pids") / self._name / "node"
 
 
 def _groups(top: Path) -> Iterator[Path]:

@@ -129,9 +129,9 @@ class OwnCluster:
         buildah.save(SANDBOX_IMAGE, self._state / "pause.tar")
 
     def _inside(self) -> int:
-        """Return a process in the cluster's namespaces."""
+        """Return a process in the cluster's namespaces, and not in a Pod's."""
         ours = os.readlink("/proc/self/ns/mnt")
-        for pid in self._groups.processes():
+        for pid in self._groups.processes_outside_pods():
             try:
                 if os.readlink(f"/proc/{pid}/ns/mnt") != ours:
                     return pid

@@ -125,4 +125,6 @@ async def test_up_leaves_a_running_cluster_alone_and_it_runs_restricted_pods(own
             timeout=60,
         )
 
+    own_cluster.load(places.state() / "pause.tar")  # also while Pods run
+
     assert running["status"]["podIP"]
