@@ -70,6 +70,11 @@ def _check_identity(call: Call, api_version: str, kind: str) -> None:
     """
     if (api_version, kind) == (call.resource.api_version, call.resource.kind):
         return
+    if kind == call.resource.kind and api_version == call.resource.storage_api_version:
+        raise status.bad_request(
+            f"the API version in the data ({api_version}) does not match the expected API version "
+            f"({call.resource.api_version})"
+        )
     if api_version.count("/") > 1:
         raise call.unrecognized(f"unexpected GroupVersion string: {api_version}")
     version = api_version.rpartition("/")[2]

@@ -152,9 +152,14 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def error_group(self) -> str:
+        """The group that errors about objects name: that of the kind they are kept as."""
+        return self.group if self.storage_group is None else self.storage_group
+
+    @property
     def storage_key(self) -> tuple[str, str]:
         """Group and plural under which objects are kept."""
-        return (self.group if self.storage_group is None else self.storage_group, self.plural)
+        return (self.error_group, self.plural)
 
     def kept(self, obj: Object) -> Object:
         """Return an object of this version in the form that is kept."""

@@ -42,11 +42,14 @@ class Reviews:
         """Answer the review in the body."""
         resource = call.resource
         review = transient_kinds.decode(call, resource.kind, call.body())
+        is_of_oneself = resource.kind == "SelfSubjectReview"
+        created = {"creationTimestamp": call.world.timestamp()} if is_of_oneself else {}
+        spec = {} if is_of_oneself else {"spec": _without_empty(review.get("spec", {}))}
         answered = {
             "kind": resource.kind,
             "apiVersion": resource.api_version,
-            "metadata": {**review["metadata"]},
-            "spec": _without_empty(review.get("spec", {})),
+            "metadata": {**review["metadata"], **created},
+            **spec,
             "status": self._kinds[resource.kind](call, review),
         }
         return call.answer_value(201, answered)

@@ -107,7 +107,7 @@ class Writes:
                 where, detail = "metadata.deletionTimestamp", "field is immutable"
                 error = FieldError(where, FieldErrorKind.INVALID, detail, moment)
                 resource = call.resource
-                raise status.invalid(resource.group, resource.kind, call.info.name, [error])
+                raise status.invalid(resource.error_group, resource.kind, call.info.name, [error])
             return new
 
         return respond(call, self.update_object(call, changed))
@@ -144,7 +144,7 @@ class Writes:
         ]
         errors += resource.strategy.validate_create(obj, errors)
         if errors:
-            raise status.invalid(resource.group, resource.kind, name, errors)
+            raise status.invalid(resource.error_group, resource.kind, name, errors)
         call.warnings += resource.strategy.warnings(obj, None)
         self._validate(call, obj, None)
         there = world.storage.get(resource.storage_key, call.namespace, name)
@@ -196,7 +196,7 @@ class Writes:
         ]
         errors += resource.strategy.validate_update(new, old, call.info.subresource, errors)
         if errors:
-            raise status.invalid(resource.group, resource.kind, call.info.name, errors)
+            raise status.invalid(resource.error_group, resource.kind, call.info.name, errors)
         call.warnings += resource.strategy.warnings(new, old)
         self._validate(call, new, old)
         if not applied:
@@ -306,7 +306,12 @@ def _with_managers(call: Call, new: Object, written: Object, old: Object | None)
     strategy = call.resource.strategy
     zero = strategy.zero_value
     written = apply.record_update(old, written, strategy.schema, writer_of(call), zero)
-    return with_metadata(new, managedFields=written["metadata"].get("managedFields"))
+    managers = written["metadata"].get("managedFields")
+    if call.resource.storage_key == ("", "events"):
+        # Of two groups neither knows the fields of the other, and forgets who owns them.
+        own = call.resource.api_version
+        managers = [entry for entry in managers or () if entry["apiVersion"] == own] or None
+    return with_metadata(new, managedFields=managers)
 
 
 def _new_metadata(call: Call, managed: Any) -> dict[str, Any]:

@@ -67,6 +67,8 @@ def default_pod(pod: Object) -> None:
 def created_pod(pod: Object) -> None:
     """Set what the server sets on a new Pod."""
     spec = pod.setdefault("spec", {})
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     pod["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
 
 

@@ -102,12 +102,12 @@ def validate_pod_spec(spec: Object, path: str) -> Errors:
         yield from _container_errors(container, where, volumes)
         context, host_users = container.get("securityContext") or {}, spec.get("hostUsers", True)
         yield from validate_context(context, f"{where}.securityContext", host_users=host_users)
+    yield from _host_port_errors(spec, path)
+    yield from _windows_errors(spec, path)
     yield from supported(f"{path}.restartPolicy", spec.get("restartPolicy"), _RESTART_POLICIES)
     yield from supported(f"{path}.dnsPolicy", spec.get("dnsPolicy"), _DNS_POLICIES)
     yield from validate_labels(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
     yield from at_least(f"{path}.activeDeadlineSeconds", spec.get("activeDeadlineSeconds"), 1)
-    grace = spec.get("terminationGracePeriodSeconds")
-    yield from at_least(f"{path}.terminationGracePeriodSeconds", grace, 0)
     for field, rule in (
         ("serviceAccountName", dns_subdomain),
         ("nodeName", dns_subdomain),
@@ -119,6 +119,35 @@ def validate_pod_spec(spec: Object, path: str) -> Errors:
     yield from _toleration_errors(spec.get("tolerations") or (), f"{path}.tolerations")
     yield from validate_context(spec.get("securityContext") or {}, f"{path}.securityContext")
     yield from validate_sharing(spec, path)
+
+
+def _host_port_errors(spec: Object, path: str) -> Errors:
+    """Each port of the node is somebody's: a protocol, an address and a number."""
+    taken = set()
+    for index, container in enumerate(spec.get("containers") or ()):
+        for number, port in enumerate(container.get("ports") or ()):
+            address = (
+                f"{port.get('protocol', '')}/{port.get('hostIP') or ''}/{port.get('hostPort')}"
+            )
+            if port.get("hostPort") and address in taken:
+                where = f"{path}.containers[{index}].ports[{number}].hostPort"
+                yield duplicate(where, address)
+            taken.add(address)
+
+
+def _windows_errors(spec: Object, path: str) -> Errors:
+    holders = [(path, spec), *((f"{path}.{below}", c) for below, c in containers_of(spec))]
+    options = [
+        (where, (holder.get("securityContext") or {}).get("windowsOptions") or {})
+        for where, holder in holders
+    ]
+    for where, given in options:
+        name = given.get("gmsaCredentialSpecName")
+        field = f"{where}.securityContext.windowsOptions.gmsaCredentialSpecName"
+        yield from problems(field, name, dns_subdomain(name) if name is not None else ())
+    if any(given.get("hostProcess") for _, given in options) and not spec.get("hostNetwork"):
+        detail = "hostNetwork must be true if pod contains any hostProcess containers"
+        yield invalid(f"{path}.hostNetwork", False, detail)
 
 
 def validate_pod_update(new: Object, old: Object) -> Errors:

@@ -6,6 +6,12 @@ from typing import Final
 
 from dynamo_operator.apiserver import crd_validation, crds
 from dynamo_operator.apiserver.kinds import columns
+from dynamo_operator.apiserver.kinds.event_validation import (
+    validate_core_event,
+    validate_event,
+    validate_event_update,
+    validate_new_event,
+)
 from dynamo_operator.apiserver.kinds.openapi import (
     CONDITIONS,
     FREE_OBJECT,
@@ -27,18 +33,11 @@ from dynamo_operator.apiserver.kinds.rules import (
     Errors,
     KindRules,
     Kinds,
-    immutable,
     invalid,
-    problems,
-    required,
     supported,
-    too_long,
 )
-from dynamo_operator.apiserver.object_metadata import qualified_name
 from dynamo_operator.apiserver.resources import Object
 
-_NOTE_BYTES: Final = 1024
-_WORD_BYTES: Final = 128
 _OPTIONAL_TIME: Final = {**TIME, "nullable": True}
 _SOURCE: Final = record(component=STRING, host=STRING)
 _EVENT: Final[dict[str, OpenAPI]] = {
@@ -153,66 +152,6 @@ CRD: Final = kind(
 )
 
 
-def _validate_event(event: Object) -> Errors:
-    subject = event.get("regarding") or {}
-    yield from _event_place_errors(event, subject, "regarding.namespace")
-    if event.get("eventTime") is None:
-        yield required("eventTime")
-        return
-    yield from _new_event_errors(
-        event, event.get("reportingController") or "", "reportingController"
-    )
-    yield from _text_errors("note", event.get("note") or "", _NOTE_BYTES)
-
-
-def _validate_core_event(event: Object) -> Errors:
-    subject = event.get("involvedObject") or {}
-    yield from _event_place_errors(event, subject, "involvedObject.namespace")
-    if event.get("eventTime") is not None:
-        yield from _new_event_errors(
-            event, event.get("reportingComponent") or "", "reportingController"
-        )
-        yield from _text_errors("message", event.get("message") or "", _NOTE_BYTES)
-
-
-def _event_place_errors(event: Object, subject: Object, path: str) -> Errors:
-    place, about = event["metadata"].get("namespace"), subject.get("namespace") or ""
-    if (about and about != place) or (not about and place not in ("default", "kube-system", None)):
-        yield invalid(path, about, "does not match event.namespace")
-
-
-def _new_event_errors(event: Object, controller: str, path: str) -> Errors:
-    if not controller:
-        yield required(path)
-    else:
-        yield from problems(path, controller, qualified_name(controller))
-    for field in ("reportingInstance", "action", "reason"):
-        text = event.get(field) or ""
-        if not text:
-            yield required(field)
-        yield from _text_errors(field, text, _WORD_BYTES)
-    yield from supported("type", event.get("type") or "", ("Normal", "Warning"))
-    series = event.get("series")
-    if series is not None:
-        if (series.get("count") or 0) < 2:
-            yield invalid("series.count", series.get("count"), "should be at least 2")
-        if not series.get("lastObservedTime"):
-            yield required("series.lastObservedTime")
-
-
-def _text_errors(path: str, text: str, most: int) -> Errors:
-    if len(text.encode()) > most:
-        yield too_long(path, most)
-
-
-def _validate_event_update(new: Object, old: Object) -> Errors:
-    if new.get("eventTime") is None:
-        return
-    fixed = ("regarding", "involvedObject", "related", "reason", "action", "type", "note")
-    for field in (*fixed, "reportingController", "reportingInstance", "eventTime"):
-        yield from immutable(field, new.get(field), old.get(field))
-
-
 def _validate_lease(lease: Object) -> Errors:
     spec = lease.get("spec") or {}
     seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
@@ -266,6 +205,14 @@ def _validate_crd(crd: Object) -> Errors:
     return iter(crd_validation.validate_crd(crd))
 
 
+def _carry_stored_versions(new: Object, old: Object) -> None:
+    """What is stored from now on is a stored version, too."""
+    for version in (new.get("spec") or {}).get("versions") or ():
+        stored = (new.get("status") or {}).get("storedVersions") or []
+        if version.get("storage") and stored and version.get("name") not in stored:
+            new["status"]["storedVersions"] = [*stored, version.get("name")]
+
+
 def _validate_crd_update(new: Object, old: Object) -> Errors:
     return iter(crd_validation.validate_crd(new, old))
 
@@ -273,8 +220,7 @@ def _validate_crd_update(new: Object, old: Object) -> Errors:
 KINDS: Final[Kinds] = {
     ("", "Event"): KindRules(
         schema=CORE_EVENT,
-        validate=_validate_core_event,
-        validate_update=_validate_event_update,
+        validate=validate_core_event,
         columns=columns.EVENT,
         selectable={
             "involvedObject.kind": "",
@@ -292,8 +238,9 @@ KINDS: Final[Kinds] = {
     ),
     ("events.k8s.io", "Event"): KindRules(
         schema=EVENT,
-        validate=_validate_event,
-        validate_update=_validate_event_update,
+        validate=validate_event,
+        validate_new=validate_new_event,
+        validate_update=validate_event_update,
         columns=columns.EVENT,
         selectable={
             "regarding.kind": "",
@@ -323,6 +270,7 @@ KINDS: Final[Kinds] = {
         unknown=crds.unknown_fields,
         warn=crd_validation.crd_warnings,
         created=_create_crd,
+        carry=_carry_stored_versions,
         default=_default_crd,
         validate=_validate_crd,
         validate_update=_validate_crd_update,

@@ -118,7 +118,13 @@ _ZERO: Final[Mapping[tuple[str, str], Mapping[str, Any]]] = {
     ("rbac.authorization.k8s.io", "RoleBinding"): {"roleRef": {"kind": "", "name": ""}},
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): {"roleRef": {"kind": "", "name": ""}},
     ("coordination.k8s.io", "Lease"): {"spec": {}},
-    ("events.k8s.io", "Event"): {"deprecatedSource": {}, "eventTime": None, "regarding": {}},
+    ("events.k8s.io", "Event"): {
+        "deprecatedSource": {},
+        "deprecatedFirstTimestamp": None,
+        "deprecatedLastTimestamp": None,
+        "eventTime": None,
+        "regarding": {},
+    },
     ("discovery.k8s.io", "EndpointSlice"): {"addressType": "", "endpoints": [{"conditions": {}}]},
     ("policy", "PodDisruptionBudget"): {"spec": {}, "status": {}},
     ("apiextensions.k8s.io", "CustomResourceDefinition"): {

@@ -680,15 +680,15 @@ class TestSystem:
     @pytest.mark.parametrize(
         ("change", "expected"),
         [
-            ({"note": "ä" * 513}, "note: Too long: may not be more than 1024 bytes"),
+            ({"note": "ä" * 513}, 'message: Invalid value: "": can have at most 1024 characters'),
             ({"reason": ""}, "reason: Required value"),
             (
                 {"type": "Bad"},
-                'type: Unsupported value: "Bad": supported values: "Normal", "Warning"',
+                'type: Invalid value: "": has invalid value: Bad',
             ),
             (
-                {"regarding": {"kind": "Pod", "namespace": "other"}},
-                'regarding.namespace: Invalid value: "other": does not match event.namespace',
+                {"regarding": {"kind": "Pod"}},
+                'involvedObject.namespace: Invalid value: "": does not match event.namespace',
             ),
         ],
     )
