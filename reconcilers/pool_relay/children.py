@@ -32,6 +32,7 @@ from dynamo_operator.runtime.client.errors import (
 from dynamo_operator.runtime.models import KubeModel
 from dynamo_operator.runtime.owner_references import is_controlled_by
 from informers.objects import ObjectKey, controller_ref
+from reconcilers.owners import require_there
 from reconcilers.pool_relay.errors import ApplyFailedError, OwnershipConflictError
 from reconcilers.pool_relay.manifests import (
     render_deployment,
@@ -90,6 +91,8 @@ class Children:
         if replicas_of(relay) > 1:
             wanted.insert(-1, budget)
         found = [await self._find_own(type(each), each.key, relay) for each in wanted]
+        if None in found:
+            await require_there(self._live, relay)
         for desired, live in zip(wanted, found, strict=True):
             made = await self._ensure(relay, desired, live)
             if isinstance(made, Deployment):

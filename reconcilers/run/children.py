@@ -19,6 +19,7 @@ from dynamo_operator.runtime.client.errors import (
 )
 from dynamo_operator.runtime.models import KubeModel
 from informers.objects import ObjectKey
+from reconcilers.owners import require_there
 from reconcilers.run.errors import (
     InvalidExecutionError,
     InvalidInputError,
@@ -125,7 +126,7 @@ class Children:
     async def _create_frozen(self, run: DynamoGraphDeploymentRun, desired: ConfigMap) -> ConfigMap:
         found = await self._live.find(ConfigMap, desired.key)
         if found is None:
-            await self._require_there(run)
+            await require_there(self._live, run)
             try:
                 return await create_child(self._client, desired, run)
             except AlreadyExistsError:
@@ -140,12 +141,6 @@ class Children:
                 " it stays untouched: delete it, then run again"
             )
         return found
-
-    async def _require_there(self, run: DynamoGraphDeploymentRun) -> None:
-        """Look before the first child: one of a Run that is gone is collected, and made again."""
-        latest = await self._live.find(DynamoGraphDeploymentRun, run.key)
-        if latest is None or latest.uid != run.uid:
-            raise ConflictError(409, "Conflict", f"Run {run.key} (uid {run.uid}) is gone")
 
     async def _ensure(self, run: DynamoGraphDeploymentRun, desired: Child) -> None:
         kind = type(desired)

@@ -27,6 +27,19 @@ FOUND = {
              "do": {"do": "delete", "resource": "dynamographdeploymentruns", "recreate": true}}
         ]}""",
     ),
+    "a relay that is gone, and not seen to be, gets no children over and over": (
+        "pool-relay",
+        """{"faults": [{"at": {"verb": "watch", "resource": "dynamopoolrelays", "event": 25},
+            "do": {"do": "delay", "seconds": 10}}]}""",
+    ),
+    "a Run that nobody recorded before it was deleted is made again": (
+        "search",
+        """{"faults": [
+            {"at": {"verb": "create", "resource": "dynamographdeploymentruns", "phase": "after"},
+             "do": {"do": "kill", "restart_after": 10}},
+            {"at": {"seconds": 5}, "do": {"do": "delete", "resource": "dynamographdeploymentruns"}}
+        ]}""",
+    ),
     "the Job of a Run whose name another one has by now is let go": (
         "search",
         """{"faults": [

@@ -397,6 +397,11 @@ CASES: list[tuple[Callable[[], Invariant], Told, Told]] = [
     (lambda: AtMostOne(JOBS), two_jobs, one_job_each),
     (lambda: AtMostOne(JOBS, again=True), two_jobs_at_once, two_jobs),
     (
+        lambda: AtMostOne(JOBS, again=lambda deletion, history: deletion.key.name != "a"),
+        two_jobs,
+        one_job_each,
+    ),
+    (
         lambda: Justified(JOBS, "no Job at all", lambda commit, history: "why?"),
         makes_without_owner,
         lambda play: with_owner(play).said,

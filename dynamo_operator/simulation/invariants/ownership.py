@@ -29,7 +29,8 @@ class AtMostOne(Silent):
     Args:
         kind: of the objects.
         per: "controller", or what returns by which the objects are counted ("" for not at all).
-        again: whether there may be another one once somebody else has deleted the first.
+        again: whether there may be another one once somebody else has deleted the first, or what
+            decides that by the deletion.
     """
 
     def __init__(
@@ -37,10 +38,10 @@ class AtMostOne(Silent):
         kind: type[KubeModel] | StorageKey,
         per: Literal["controller"] | Callable[[Object], str] = "controller",
         *,
-        again: bool = False,
+        again: bool | Callable[[Commit, History], bool] = False,
     ) -> None:
         self._resource = storage_key(kind)
-        self._again = again
+        self._again = again if callable(again) else lambda commit, history: bool(again)
         self._per = controller_uid if per == "controller" else per
         self._first: dict[str, Commit] = {}
         self.name = f"I3 at most one of {self._resource[1]} each"
@@ -50,7 +51,8 @@ class AtMostOne(Silent):
         if commit.resource != self._resource:
             return
         of = self._per(commit.object)
-        if self._again and commit.verb == "delete" and not is_operator(commit.actor):
+        is_theirs = commit.verb == "delete" and not is_operator(commit.actor)
+        if is_theirs and self._again(commit, history):
             self._first.pop(of, None)
         if commit.verb != "create":
             return

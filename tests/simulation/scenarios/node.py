@@ -50,7 +50,8 @@ class Kubelet:
         step_seconds: between two steps.
         at_random: whether containers end as the run's random numbers have it, rather than well and
             with one Candidate.
-        endless: generation of the Request whose search goes on until somebody stops it; 0: none.
+        endless: generation of the Request whose search goes on until somebody stops it, or faults
+            have ended; 0: none.
     """
 
     step_seconds: float = 1.0
@@ -100,7 +101,7 @@ class Kubelet:
             await _report(world, pod, states | {PUBLISHER_CONTAINER: _ended(world, int(code))})
 
     def _is_endless(self, world: World, pod: Pod) -> bool:
-        run = _run_of(world, pod)
+        run = _run_of(world, pod) if world.phase == "safety" else None
         return run is not None and run.labels[REQUEST_GENERATION_LABEL] == str(self.endless)
 
     def _publishes(self, world: World, pod: Pod) -> bool:

@@ -154,6 +154,16 @@ def _names_anothers_run(request: Object, history: History) -> str:
     return ""
 
 
+def _was_never_named(deletion: Commit, history: History) -> bool:
+    """Whether the Request of a Run had not recorded it yet: nobody knows that it ever was."""
+    owner, name = controller_uid(deletion.object), deletion.key.name
+    return not any(
+        (status_of(commit.after).get("activeRunRef") or {}).get("name") == name
+        for commit in history.commits
+        if commit.uid == owner and commit.after is not None
+    )
+
+
 def _is_known(obj: Object, history: History) -> bool:
     """Whether an object is there for so long that every cache has it."""
     until = history.commits[-1].seconds - _LONGEST_LAG_SECONDS
@@ -197,6 +207,7 @@ SEARCH_INVARIANTS = (
     AtMostOne(
         RUNS,
         per=lambda run: f"{controller_uid(run)} generation {_generation_of(run)}",
+        again=_was_never_named,
     ),
     Justified(JOBS, "a Job is made only for a Run that goes on", _job_of_no_living_run),
     Justified(RUNS, "a Run is made only for what is asked for", _run_of_no_living_generation),

@@ -167,7 +167,7 @@ SEARCH_SCENARIOS = (
     # The first search does not end while an operator is away: it would keep its Candidates,
     # rightly, and the end would be another one.
     search_scenario("supersede", be_superseded, kubelet=Kubelet(endless=1)),
-    search_scenario("cancel", be_cancelled),
+    search_scenario("cancel", be_cancelled, kubelet=Kubelet(endless=1)),
     search_scenario("refuse", be_refused),
     search_scenario("strangers", be_done, actors={"stranger": strangers_job}),
 )
