@@ -32,6 +32,8 @@ READ_VERBS = frozenset({"get", "list", "watch"})
 LEASES: StorageKey = ("coordination.k8s.io", "leases")
 EVENTS: StorageKey = ("events.k8s.io", "events")
 
+INTRUDER = "intruder"
+"""The actor that deletes, and makes anew, what a plan says."""
 WAITED_IN_VAIN = "waited in vain"
 """What a workload marks when it goes on although what it waited for has not come about."""
 

@@ -17,7 +17,7 @@ from dynamo_operator.runtime.client.http import Transport
 from dynamo_operator.simulation.decisions import Decisions
 from dynamo_operator.simulation.deeds import Intruder
 from dynamo_operator.simulation.fault_table import FaultTable
-from dynamo_operator.simulation.history import EVENTS, LEASES, Call, Commit, History
+from dynamo_operator.simulation.history import EVENTS, INTRUDER, LEASES, Call, Commit, History
 from dynamo_operator.simulation.network import Network
 from dynamo_operator.simulation.plans import (
     Compact,
@@ -84,7 +84,7 @@ class World:
         self.phase = "setup"
         self.last_change_seconds = 0.0
         """When anything was last committed, or asked for by an operator; Leases aside."""
-        self._intruder = Intruder(self.client_of("intruder"), self.storage)
+        self._intruder = Intruder(self.client_of(INTRUDER), self.storage)
         self._incarnations: dict[str, int] = {}
         self.happened: list[Fault] = []
         """The planned faults that came at their time."""

@@ -153,6 +153,12 @@ def leaves_a_labelled_one(play: Play) -> list[str]:
     return play.rest()
 
 
+def leaves_one_made_by_hand(play: Play) -> list[str]:
+    with_owner(play).put(JOBS, obj("c", labels={"widget": "uid of w"}), "intruder")
+    play.remove(WIDGETS, WIDGET)
+    return play.rest()
+
+
 def leaves_nothing(play: Play) -> list[str]:
     with_owner(play).put(JOBS, CHILD, "operator")
     play.put(JOBS, obj("d", owner="uid of x"), "operator")
@@ -425,6 +431,7 @@ CASES: list[tuple[Callable[[], Invariant], Told, Told]] = [
     ],
     (lambda: NoLeak(WIDGETS), leaves_a_child, leaves_nothing),
     (lambda: NoLeak(WIDGETS, labels=["widget"]), leaves_a_labelled_one, leaves_nothing),
+    (lambda: NoLeak(WIDGETS, labels=["widget"]), leaves_a_labelled_one, leaves_one_made_by_hand),
     (
         lambda: StatusForward(WIDGETS, phases=PHASES),
         statuses({"phase": "Running"}, {"phase": "Pending"}),

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from dynamo_operator.apiserver.resources import Object
 from dynamo_operator.apiserver.storage import StorageKey
 from dynamo_operator.runtime.models import KubeModel
-from dynamo_operator.simulation.history import EVENTS, LEASES, Call, Commit, History
+from dynamo_operator.simulation.history import EVENTS, INTRUDER, LEASES, Call, Commit, History
 from dynamo_operator.simulation.invariants.invariant import (
     Rest,
     Silent,
@@ -190,7 +190,7 @@ class NoLeak(Silent):
 
     Args:
         kinds: whose instances own something.
-        labels: that hold an owner's UID.
+        labels: that hold an owner's UID; what somebody made anew by hand has them of its own.
     """
 
     name = "I5 nothing is left of what is gone"
@@ -199,9 +199,12 @@ class NoLeak(Silent):
         self._kinds = {storage_key(kind) for kind in kinds}
         self._labels = tuple(labels)
         self._gone: dict[str, str] = {}
+        self._by_hand: set[str] = set()
 
     def on_commit(self, commit: Commit, history: History) -> Iterable[str]:
-        """Remember who is gone."""
+        """Remember who is gone, and what was made by hand."""
+        if commit.verb == "create" and commit.actor == INTRUDER:
+            self._by_hand.add(commit.uid)
         if commit.verb == "delete" and commit.resource in self._kinds:
             self._gone[commit.uid] = commit.key.name
         return ()
@@ -213,7 +216,8 @@ class NoLeak(Silent):
                 metadata = obj["metadata"]
                 uids = {r["uid"] for r in metadata.get("ownerReferences") or ()}
                 values = metadata.get("labels") or {}
-                uids |= {values[name] for name in self._labels if name in values}
+                if metadata["uid"] not in self._by_hand:
+                    uids |= {values[name] for name in self._labels if name in values}
                 for uid in sorted(uids & self._gone.keys()):
                     yield f"{resource[1]} {key} is left of {self._gone[uid]} ({uid})"
 
