@@ -142,7 +142,9 @@ async def test_a_search_ends_in_candidates(release, client):
 
     assert run.status.phase == "Succeeded", run.status.execution_message
     assert candidates
-    assert {each.name for each in run.status.candidate_refs} == {c.name for c in candidates}
+    assert {each.name for each in run.status.candidate_refs} == {
+        each.key.name for each in candidates
+    }
     assert request.status.best.candidate == run.status.candidate_refs[0].name
     assert pod.spec["serviceAccountName"] == f"dgdr-publisher-{run.uid}"
     assert {each["image"] for each in pod.spec["containers"]} >= {PLANNER_IMAGE}
