@@ -224,7 +224,7 @@ async def test_uninstalling_leaves_crds_and_what_users_made(release, client):
 async def refuses_a_wrong_request(client):
     wrong = short_request("wrong", objective={"mode": "optimize", "metric": "goodput"})
     with pytest.raises(InvalidError, match=r"denied the request: spec\.objective\.sla"):
-        await client.create(wrong, dry_run=True)
+        await eventually_created(client, wrong, dry_run=True)
 
 
 async def eventually_created(client, obj, **options):
