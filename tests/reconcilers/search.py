@@ -21,6 +21,7 @@ SPEC: dict[str, Any] = {
     "model": {"name": MODEL},
     "hardware": {"gpu": {"sku": "h200_sxm", "budget": 8}},
 }
+_START = "2026-11-30T12:00:00Z"
 
 
 async def submit(client: Client, **spec: Any) -> DynamoGraphDeploymentRequest:
@@ -186,7 +187,7 @@ async def start_pod(client: Client, job: Job) -> Pod:
         owner=job,
     )
     await set_containers(client, pod, planner={"running": {}}, publisher={"running": {}})
-    await patch_status(client, Job, job.key, {"active": 1, "startTime": "2026-11-30T12:00:00Z"})
+    await patch_status(client, Job, job.key, {"active": 1, "startTime": _START})
     return pod
 
 
@@ -217,7 +218,7 @@ async def end_job(client: Client, job: Job, kind: str, reason: str = "") -> None
         }
         for each in (interim, kind)
     ]
-    status: dict[str, Any] = {"conditions": conditions, "active": 0}
+    status: dict[str, Any] = {"conditions": conditions, "active": 0, "startTime": _START}
     if kind == "Complete":
         status |= {"completionTime": "2026-11-30T12:00:30Z", "succeeded": 1}
     await patch_status(client, Job, job.key, status)
