@@ -19,6 +19,8 @@ OPERATOR_IMAGE_VARIABLE: Final = "DYNAMO_OPERATOR_OPERATOR_IMAGE"
 WEBHOOKS_VARIABLE: Final = "DYNAMO_OPERATOR_WEBHOOKS"
 
 _STOP_SECONDS: Final = 40
+_LEAVING_SECONDS: Final = 5
+"""A Pod that ends goes on serving webhooks until nobody is sent to it any more."""
 """Longer than the operator takes to drain (30 s)."""
 
 
@@ -131,6 +133,7 @@ def _pod_spec() -> dict[str, Any]:
                     {"name": "health", "containerPort": HEALTH_PORT},
                     {"name": PORT_NAME, "containerPort": WEBHOOK_PORT},
                 ],
+                "lifecycle": {"preStop": {"sleep": {"seconds": _LEAVING_SECONDS}}},
                 "startupProbe": _probe("/healthz", period=2, failures=30),
                 "livenessProbe": _probe("/healthz", period=20, failures=3),
                 "readinessProbe": _probe("/readyz", period=10, failures=3),

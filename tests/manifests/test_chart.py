@@ -98,7 +98,7 @@ def test_the_pod_is_that_of_the_kustomize_base_but_for_its_file():
     pod = pod_of(rendered({}))["spec"]
     (container,), (its,) = pod["containers"], ours["containers"]
 
-    for field in ("command", "image", "resources", "securityContext"):
+    for field in ("command", "image", "lifecycle", "resources", "securityContext"):
         assert container[field] == its[field]
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert container[probe] == its[probe]

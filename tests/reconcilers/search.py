@@ -218,7 +218,8 @@ async def end_job(client: Client, job: Job, kind: str, reason: str = "") -> None
         }
         for each in (interim, kind)
     ]
-    status: dict[str, Any] = {"conditions": conditions, "active": 0, "startTime": _START}
+    begun = (await client.get(Job, job.key)).status.get("startTime") or _START
+    status: dict[str, Any] = {"conditions": conditions, "active": 0, "startTime": begun}
     if kind == "Complete":
         status |= {"completionTime": "2026-11-30T12:00:30Z", "succeeded": 1}
     await patch_status(client, Job, job.key, status)
