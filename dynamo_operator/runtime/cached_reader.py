@@ -279,7 +279,7 @@ class CachedReader:
         return cast("builtins.list[M]", [codec.decode(kind, obj.data) for obj in objects])
 
 
-def _selection(namespace: str, **selectors: Any) -> str:
+def _selection(namespace: str, /, **selectors: Any) -> str:
     """Say which objects a list is of."""
     chosen = (f"{name}={value}" for name, value in selectors.items() if value)
     return ", ".join((f"in {namespace}" if namespace else "in all namespaces", *chosen))

@@ -337,10 +337,10 @@ async def test_submit_takes_several_requests(cluster: Cluster, shell: Shell):
     first = await shell("dynamo-operator", "request", "submit", "-f", str(file))
     again = await shell("dynamo-operator", "request", "submit", "-f", str(file))
 
-    plural = "dynamographdeploymentrequests.nvidia.com"
+    singular = "dynamographdeploymentrequest.nvidia.com"
     assert (first.exit_code, again.exit_code) == (0, 0)
-    assert first.output == f"{plural}/one created\n{plural}/two created\n"
-    assert again.output == f"{plural}/one unchanged\n{plural}/two unchanged\n"
+    assert first.output == f"{singular}/one created\n{singular}/two created\n"
+    assert again.output == f"{singular}/one unchanged\n{singular}/two unchanged\n"
 
 
 @pytest.mark.parametrize(
