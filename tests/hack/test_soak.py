@@ -112,17 +112,23 @@ def test_what_is_no_share_is_refused(text):
 def test_a_bug_is_looked_for_without_a_hint_and_one_that_is_missed_is_told(capsys):
     needs_a_fault = next(bug for bug in PLANTED_BUGS if "reconcile failed" in bug.name)
     needs_none = next(bug for bug in PLANTED_BUGS if "names are cut" in bug.name)
-    nothing = PlantedBug("nothing", "nobody", "relay", "", {})
-    planted = (needs_a_fault, needs_none, nothing)
+    planted = (needs_a_fault, needs_none)
 
-    assert find_bugs(planted, workers=1, swarm_seconds=0.0, most_plans=20) == 1
+    assert find_bugs(planted, workers=1, swarm_seconds=0.0, most_plans=200) == 0
 
     told = capsys.readouterr().out.splitlines()
     assert re.match(rf"{needs_a_fault.name}: found by .* after \d+ plans, 1 decisions, ", told[0])
     assert told[1].startswith(f"{needs_none.name}: found by no fault after 0 plans, ")
-    assert told[2].startswith("nothing: not found after 20 plans, 0 decisions, ")
-    assert told[2].endswith(" s - nothing shows it")
-    assert told[3] == "2 of 3 planted bugs found"
+    assert told[2] == "2 of 2 planted bugs found"
+
+    nothing = PlantedBug("nothing", "nobody", "relay", "", {})
+
+    assert find_bugs((nothing,), workers=1, swarm_seconds=0.0, most_plans=5) == 1
+
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("nothing: not found after 5 plans, 0 decisions, ")
+    assert told[0].endswith(" s - nothing shows it")
+    assert told[1] == "0 of 1 planted bugs found"
 
 
 def test_the_script_compares_the_traces_of_two_processes():
