@@ -8,11 +8,13 @@ from dynamo_operator.api.publisher_contract import publisher_role_rules
 from dynamo_operator.generate.layout import NAMESPACE
 from dynamo_operator.runtime.builtin_kinds import Role, RoleBinding
 from dynamo_operator.runtime.client.errors import ForbiddenError
+from dynamo_operator.testing.polling import eventually
 from informers.objects import ResourceType
 from tests.main_job.stage import Stage
 
 pytestmark = [pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
 
+RBAC = "rbac.authorization.k8s.io"
 REVIEWS = ResourceType(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False
 )
@@ -31,9 +33,9 @@ NEVER = [
     ("get", "", "nodes/proxy"),
     ("impersonate", "", "users"),
     ("patch", "", "namespaces"),
-    ("escalate", "rbac.authorization.k8s.io", "roles"),
-    ("bind", "rbac.authorization.k8s.io", "roles"),
-    ("create", "rbac.authorization.k8s.io", "clusterrolebindings"),
+    ("escalate", RBAC, "roles"),
+    ("bind", RBAC, "roles"),
+    ("create", RBAC, "clusterrolebindings"),
     ("create", "admissionregistration.k8s.io", "validatingwebhookconfigurations"),
     ("patch", "apiextensions.k8s.io", "customresourcedefinitions"),
 ]
@@ -45,6 +47,7 @@ async def test_the_operator_makes_the_publishers_role_and_none_that_reaches_furt
     rules = publisher_role_rules("llama-g1")
     async with as_operator(unoperated) as operator:
         made = Role.new("publisher", namespace=unoperated.namespace, rules=rules)
+        await eventually(lambda: may(operator, "create", RBAC, "roles", unoperated.namespace))
         await operator.create(made)
         for further in FURTHER:
             role = Role.new("further", namespace=unoperated.namespace, rules=[*rules, further])
@@ -61,7 +64,7 @@ async def test_the_operator_binds_no_role_that_reaches_further(unoperated: Stage
     binding = RoleBinding.new(
         "secrets",
         namespace=unoperated.namespace,
-        role_ref={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "secrets"},
+        role_ref={"apiGroup": RBAC, "kind": "Role", "name": "secrets"},
         subjects=[{"kind": "ServiceAccount", "name": "default", "namespace": unoperated.namespace}],
     )
 

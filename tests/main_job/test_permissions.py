@@ -118,11 +118,6 @@ async def create_relay_child(client: Client, namespace: str) -> object:
     return await client.create(made, owner=_stored(owner), dry_run=True)
 
 
-async def get_relay(client: Client, namespace: str) -> object:
-    """Look for a relay."""
-    return await client.find(DynamoPoolRelay, ObjectKey(namespace, "llama"))
-
-
 def list_definition(kind: type[KubeModel]) -> Need:
     """The need of a list of one definition."""
     resource = kind.resource_type
@@ -174,9 +169,6 @@ UNUSED: Mapping[Right, Need] = {
     Right(GROUP, "dynamographdeploymentrequests", "list"): listing(DynamoGraphDeploymentRequest),
     Right(GROUP, "dynamographdeploymentruns", "list"): listing(DynamoGraphDeploymentRun),
     Right(GROUP, "dynamopoolrelays/finalizers", "update"): _RELAY_BLOCKED,
-    Right(GROUP, "dynamopoolrelays", "get"): Need(
-        "what the cache does not show in time is read from the server", get_relay, "cannot get"
-    ),
     **{
         Right(GROUP, "dynamoworkermetadatas", verb): _TO_GRANT_RELAYS
         for verb in ("get", "list", "watch", "create", "patch", "delete")
