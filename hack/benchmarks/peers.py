@@ -101,10 +101,16 @@ WIDGET_CRD = {
 def peers(scale: float) -> list[Measurement]:
     """Beside controller-runtime and kopf: converge, idle, follow changes, start again, cache."""
     try:
-        return asyncio.run(_peers(_frameworks(), scale))
+        frameworks = _frameworks()
+        run = asyncio.run(_peers(frameworks, scale))
     except (ProgramMissingError, ControlPlaneMissingError) as missing:
         _tell(f"peers: skipped: {missing}")
         return []
+    made = peer_report.compare(*frameworks, widgets=run.widgets)
+    if scale >= 1:
+        alone = [*caches.events(scale), *controllers.queue(scale), *controllers.reconcile(scale)]
+        peer_report.write_page(frameworks, made, alone, run)
+    return made
 
 
 def _frameworks() -> list[Framework]:
@@ -119,7 +125,7 @@ def _frameworks() -> list[Framework]:
     ]
 
 
-async def _peers(frameworks: list[Framework], scale: float) -> list[Measurement]:
+async def _peers(frameworks: list[Framework], scale: float) -> peer_report.Run:
     rounds = ROUNDS if scale >= 1 else QUICK_ROUNDS
     async with Cluster.start(
         mode="real", controllers=["namespaces"], crds=[WIDGET_CRD], environ=os.environ
@@ -141,12 +147,7 @@ async def _peers(frameworks: list[Framework], scale: float) -> list[Measurement]
                 _tell("  " + ", ".join(f"{n} {v:.4g}" for n, v in numbers.items() if v is not None))
         cached = max(FEWEST_CACHED, int(CACHED * scale))
         await _measure_caches(cluster, frameworks[:2], cached)
-    run = peer_report.Run(rounds=rounds, widgets=_widgets(scale), cached=cached)
-    made = peer_report.compare(*frameworks, widgets=run.widgets)
-    if scale >= 1:
-        alone = [*caches.events(scale), *controllers.queue(scale), *controllers.reconcile(scale)]
-        peer_report.write_page(frameworks, made, alone, run)
-    return made
+    return peer_report.Run(rounds=rounds, widgets=_widgets(scale), cached=cached)
 
 
 async def _fill(cluster: Cluster, namespace: str, count: int) -> list[str]:

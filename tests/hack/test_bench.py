@@ -1,5 +1,6 @@
 """hack/bench: bars, the table, and every benchmark once at a small size."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.benchmarks import caches, controllers, peer_report, searches
+from hack.benchmarks import caches, controllers, peer_report, peers, searches
 from hack.benchmarks.catalogue import BENCHMARKS
 from hack.benchmarks.measurement import Bar, Measurement, Verdict, number, table
 from hack.benchmarks.peer_processes import Converge, Framework, Round
@@ -186,6 +187,30 @@ def test_a_run_beside_peers_writes_its_table_and_plots_into_the_page(page):
     for name in ("converge", "cpu", "latency", "memory", "micro"):
         assert f"](performance/{name}.svg)" in page.read_text()
         ElementTree.parse(page.parent / f"performance/{name}.svg")
+
+
+def test_a_whole_run_ends_with_ours_alone_in_loops_of_their_own(page, monkeypatch):
+    """Each micro-benchmark makes its own event loop, which no running one may surround."""
+    three = [framework("ours", 1), framework("controller-runtime", 2), framework("kopf", 4)]
+
+    async def measured(*_):
+        return peer_report.Run(rounds=3, widgets=5_000, cached=20_000)
+
+    def alone(_):
+        return [Measurement("watch events", asyncio.run(asyncio.sleep(0, 50_000)), "1/s")]
+
+    monkeypatch.setattr(peers, "_frameworks", lambda: three)
+    monkeypatch.setattr(peers, "_peers", measured)
+    monkeypatch.setattr(caches, "events", alone)
+    monkeypatch.setattr(controllers, "queue", lambda _: [])
+    monkeypatch.setattr(controllers, "reconcile", lambda _: [])
+
+    made = peers.peers(1.0)
+
+    assert [each.name for each in made] == [
+        each.name for each in peer_report.compare(*three, widgets=5_000)
+    ]
+    assert "| watch events | 50,000 1/s |" in page.read_text()
 
 
 def test_a_plot_draws_values_to_scale_and_says_them():
